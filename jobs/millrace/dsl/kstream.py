@@ -365,7 +365,7 @@ class KStream(MethodHints):
     ) -> KStream: ...
 
     def join(self, *arguments: Any, **options: Any) -> KStream:
-        """With a table: each record whose key it holds. With a stream: each pair of records near enough in time.
+        """Joins with a table, each record whose key it holds, or with a stream, each pair of records close in time.
 
         Two streams: records of one key, not further apart than ``windows`` says, give ``joiner(value, other value)``
         at the later one's timestamp. Nothing is dropped for being late: a record finds the partners of the other
@@ -430,7 +430,7 @@ class KStream(MethodHints):
     ) -> KStream: ...
 
     def left_join(self, *arguments: Any, **options: Any) -> KStream:
-        """As :meth:`join`; a record without a partner is joined with ``None``.
+        """Joins as :meth:`join`; a record without a partner is joined with ``None``.
 
         With a stream that result comes at the record's timestamp once a later record shows that the window and its
         grace are over, or at once for a record whose window has passed already; a partner may still follow then. A
@@ -447,7 +447,10 @@ class KStream(MethodHints):
         *,
         joiner_takes_key: bool | None = None,
     ) -> KStream:
-        """As :meth:`left_join` of two streams; the other stream's records without a partner give a result as well."""
+        """Joins two streams as :meth:`left_join`.
+
+        The other stream's records without a partner give a result as well.
+        """
         return self._joined(JoinKind.OUTER, other, joiner, windows, stream_joined, joiner_takes_key=joiner_takes_key)
 
     def transform_frame(self, function: Callable[[DataFrame], DataFrame]) -> KStream:

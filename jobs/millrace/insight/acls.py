@@ -1,4 +1,4 @@
-"""What an application's user must be allowed to do on the broker, derived from its topology and configuration."""
+"""The permissions that an application's user needs on the broker, derived from its topology and configuration."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Permission(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What a permission is needed for."""
+    """The purpose of a permission."""
 
     RUN = "run"
     OPERATE = "operate"
@@ -77,7 +77,7 @@ class Acl:
     reason: str
 
     def arguments(self) -> list[str]:
-        """The arguments of ``kafka-acls.sh`` that say the same."""
+        """Returns the arguments of ``kafka-acls.sh`` that say the same."""
         named = [f"--{self.resource}"] if self.resource is Resource.CLUSTER else [f"--{self.resource}", self.name]
         pattern = ["--resource-pattern-type", "prefixed"] if self.prefixed else []
         return [*(part for each in self.operations for part in ("--operation", each)), *named, *pattern]
@@ -85,7 +85,7 @@ class Acl:
 
 @dataclass(frozen=True, kw_only=True)
 class NeededAcls:
-    """What an application's user must be allowed.
+    """The permissions that an application's user needs.
 
     Args:
         application: its ``application.id``.
@@ -102,19 +102,21 @@ class NeededAcls:
     notes: tuple[str, ...]
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON-compatible data."""
+        """Returns the same as JSON-compatible data."""
         return asdict(self)
 
     def commands(self) -> list[str]:
-        """One command of ``kafka-acls.sh`` each; ``admin.properties`` is the login of an operator who may alter
-        ACLs."""
+        """Returns one command of ``kafka-acls.sh`` each.
+
+        ``admin.properties`` is the login of an operator who may alter ACLs.
+        """
         connection = ["--bootstrap-server", self.bootstrap_servers, "--command-config", "admin.properties"]
         head = ["kafka-acls.sh", *connection, "--add", "--allow-principal", self.principal]
         return [shlex.join([*head, *acl.arguments()]) for acl in self.acls]
 
 
 def needed_acls(spec: ApplicationSpec, *, principal: str | None = None, purpose: Purpose | None = None) -> NeededAcls:
-    """The least that lets an application work; needs no broker.
+    """Returns the fewest permissions with which an application works; this needs no broker.
 
     Internal topics and transactional ids are allowed by their beginning, ``<application.id>-``: a changed topology
     then needs no others. Since Kafka 2.8 whoever may write to a topic may do so idempotently (KIP-679), so nothing is

@@ -1,4 +1,4 @@
-"""What an application will need under an expected load: internal topics, disk, transactions, recovery. No broker asked.
+"""The plan of an application under an expected load: internal topics, disk, transactions, recovery. It asks no broker.
 
 The estimates are upper ones: every record counts as passing every operator and giving one result, so filters and a
 lower number of keys make the real application smaller. The formulas are those of :mod:`millrace.sizing`.
@@ -46,7 +46,7 @@ DRIVER_START_S = 14.0
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What an application will need.
+    """The plan of what an application will need.
 
     Args:
         application: its id.
@@ -85,14 +85,17 @@ class Plan:
         return sum(topic.size.largest_bytes for topic in self.topics)
 
     def document(self) -> dict[str, Any]:
-        """The plan as JSON-compatible data; sizes in bytes, times in seconds where the name does not say otherwise."""
+        """Returns the plan as JSON-compatible data.
+
+        Sizes are in bytes and times in seconds, where the name does not say otherwise.
+        """
         data = dataclasses.asdict(self)
         data["tasks"] = {str(number): count for number, count in self.tasks.items()}
         return {**data, "store_disk_bytes": self.store_disk_bytes, "topic_disk_bytes": self.topic_disk_bytes}
 
 
 def plan(spec: ApplicationSpec, load: ExpectedLoad, *, partitions: Mapping[str, int] | None = None) -> Plan:
-    """What the application will need under a load.
+    """Returns the plan of the application under a load.
 
     Args:
         spec: its specification; the topics that it declares say how many partitions inputs and outputs have, and what

@@ -94,7 +94,7 @@ def plan_stores(
     tasks: Mapping[int, int],
     commit_interval_s: float,
 ) -> tuple[tuple[PlannedStore, ...], tuple[PlannedTopic, ...]]:
-    """The stores, and the changelog topics that the application creates for them.
+    """Returns the stores, and the changelog topics that the application creates for them.
 
     Args:
         topology: the topology.
@@ -184,7 +184,7 @@ def _plan_store(
 
 
 def plan_global_stores(topology: FrozenTopology, traffic: Traffic, *, copies: int) -> tuple[PlannedStore, ...]:
-    """The global stores: each copy has the whole topic, which is not the application's own.
+    """Returns the global stores: each copy has the whole topic, which is not the application's own.
 
     Args:
         topology: the topology.

@@ -14,7 +14,7 @@ from millrace.topology.topology import FrozenTopology
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedLoad:
-    """What an application is planned for.
+    """The load that an application is planned for.
 
     Args:
         records_per_second: records of all input topics together; each has an equal part.
@@ -78,7 +78,7 @@ class Traffic:
         return self._records_of_topic * len(origin_topics(self._topology, node))
 
     def bytes_into(self, node: str) -> float:
-        """The same in bytes of a topic, for a sink."""
+        """Returns the same in bytes of a topic, for a sink."""
         return self.records_into(node) * log_record_bytes(self.load.key_bytes, self.load.record_bytes)
 
     def records_through(self, repartition_topic: str) -> float:
@@ -91,5 +91,5 @@ class Traffic:
         )
 
     def partitions_of(self, topic: str, *, otherwise: int) -> int:
-        """Partitions of a topic; repartition topics stand without the application prefix."""
+        """Returns the partitions of a topic; repartition topics stand without the application prefix."""
         return self._partitions.get(topic, otherwise)

@@ -1,4 +1,4 @@
-"""How far the outputs of an application have come: for those who wait for progress of the stream."""
+"""The positions of an application's outputs, for those who wait for the stream's progress."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class TopicPosition:
 
 
 def output_positions(application: Application) -> tuple[TopicPosition, ...]:
-    """The positions of the topics that an application writes its results to, by name; dead-letter records are none.
+    """Returns the positions of the topics that an application writes its results to, by name.
+
+    Dead-letter topics are not among them.
 
     Args:
         application: which.

@@ -1,4 +1,4 @@
-"""How long the tasks of an application would take to restore their stores on this host, as its changelogs are now."""
+"""The estimated time of restoring an application's stores on this host, from its changelogs as they are now."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryEstimate:
-    """What a restoration on this host would take.
+    """The estimate of a restoration on this host.
 
     Args:
         application: its name.
@@ -45,12 +45,12 @@ class RecoveryEstimate:
     measured: bool
 
     def summary(self) -> dict[str, Any]:
-        """A small document for JSON."""
+        """Returns a small document for JSON."""
         return {**self.__dict__, "host": socket.gethostname()}
 
 
 def recovery_estimate(application: Application, *, standby_state_dir: Path | None = None) -> RecoveryEstimate:
-    """How long a restoration would take, from the broker's offsets and the rate that this host has shown.
+    """Returns how long a restoration would take, from the broker's offsets and the rate that this host has shown.
 
     Args:
         application: name of the application.
@@ -77,7 +77,7 @@ def estimate_for(
     standby_state_dir: Path | None = None,
     admin: KafkaAdmin | None = None,
 ) -> RecoveryEstimate:
-    """As :func:`recovery_estimate`, for a topology at hand.
+    """Works like :func:`recovery_estimate`, for a topology at hand.
 
     Args:
         config: the application's configuration.

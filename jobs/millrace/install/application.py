@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Application:
-    """One application of an installation, deployed or not.
+    """An application of an installation, deployed or not.
 
     It holds two names and nothing of what they stand for: every property reads its files again, since operations of
     other processes change them.
@@ -51,7 +51,7 @@ class Application:
         return Specifications.read(self.directory, self.spec_path)
 
     def specification(self, use: Use, *, remedy: str = "") -> ChosenSpec:
-        """The specification that counts for ``use``.
+        """Returns the specification that counts for ``use``.
 
         Args:
             use: what it is wanted for.
@@ -65,7 +65,7 @@ class Application:
 
     @property
     def launched(self) -> ChosenSpec:
-        """What it was launched with last, or, without a launch here, its file: see :attr:`Use.RUNNING`.
+        """The specification of the last launch or, without a launch here, its file: see :attr:`Use.RUNNING`.
 
         Raises:
             ConfigurationError: there is no valid one.
@@ -74,7 +74,7 @@ class Application:
 
     @property
     def desired(self) -> ChosenSpec:
-        """What its file in ``config/apps`` says, and nothing instead of it: see :attr:`Use.DEPLOYMENT`.
+        """The specification in ``config/apps``, with no fallback: see :attr:`Use.DEPLOYMENT`.
 
         Raises:
             ConfigurationError: the file is missing or invalid.
@@ -83,7 +83,7 @@ class Application:
 
     @property
     def following(self) -> ChosenSpec:
-        """What supervision would launch: see :attr:`Use.NEXT_START`.
+        """The specification that supervision would launch: see :attr:`Use.NEXT_START`.
 
         Raises:
             ConfigurationError: there is no valid one.
@@ -92,7 +92,7 @@ class Application:
         return self.specification(Use.NEXT_START)
 
     def difference(self, use: Use) -> str:
-        """One line that says how desired and launched specification differ, and by which of them ``use`` goes.
+        """Returns one line that says how desired and launched specification differ, and by which of them ``use`` goes.
 
         Empty where they do not differ, or where there is none. For what is printed beside a result; an operation that
         cannot be done without one says why itself.
@@ -104,7 +104,7 @@ class Application:
 
     @property
     def record(self) -> JobRecord | None:
-        """What was launched, by whom, and whether it is to run; none if it was never deployed here.
+        """The record of what was launched, by whom, and whether it should run; none if it was never deployed here.
 
         Raises:
             OperationError: the record is there and cannot be understood.
@@ -121,7 +121,7 @@ class Application:
         return self.launched.spec.streams_config()
 
     def admin(self) -> KafkaAdmin:
-        """An administrator of the cluster that it was launched on.
+        """Returns an administrator of the cluster that it was launched on.
 
         Raises:
             ConfigurationError: there is no valid specification.
@@ -131,7 +131,9 @@ class Application:
         return admin_of(self.config)
 
     def status(self) -> ApplicationStatus | None:
-        """What its driver published last to the status topic of that cluster; none where there is no record of it.
+        """Returns what its driver published last to the status topic of that cluster.
+
+        It is none where there is no record of it.
 
         Raises:
             ConfigurationError: there is no valid specification.

@@ -1,4 +1,4 @@
-"""How an operation reaches the cluster of an application: its settings, from the specification at the time of use.
+"""The connection of an operation to an application's cluster, from the specification at the time of use.
 
 Settings may hold passwords, so that a journal never has them; an operation that is resumed reads them again.
 """
@@ -46,7 +46,7 @@ class Connection:
 
     @classmethod
     def of(cls, config: StreamsConfig) -> Connection:
-        """The connection that a configuration describes."""
+        """Returns the connection that a configuration describes."""
         return cls(
             bootstrap_servers=config.bootstrap_servers,
             admin=config.client_settings("admin."),
@@ -55,11 +55,11 @@ class Connection:
         )
 
     def administrator(self) -> KafkaAdmin:
-        """An administrator of the cluster."""
+        """Returns an administrator of the cluster."""
         return KafkaAdmin(self.bootstrap_servers, settings=self.admin, timeout_s=ADMIN_TIMEOUT_S)
 
     def statuses(self) -> dict[str, ApplicationStatus]:
-        """What the drivers of all applications of the cluster published last, by application id.
+        """Returns what the drivers of all applications of the cluster published last, by application id.
 
         Raises:
             BrokerUnavailableError: no broker answered, or not everything could be read in time.
@@ -71,7 +71,7 @@ class Connection:
 
 
 def admin_of(config: StreamsConfig) -> KafkaAdmin:
-    """An administrator of an application's cluster, as every operation makes it."""
+    """Returns an administrator of an application's cluster, as every operation makes it."""
     return Connection.of(config).administrator()
 
 
@@ -90,7 +90,7 @@ class NamedCluster(BaseModel):
 
 
 def read_login(path: Path | None) -> dict[str, str]:
-    """The settings of a login in a properties file; none where no file is given.
+    """Returns the settings of a login in a properties file; none where no file is given.
 
     Raises:
         ConfigurationError: the file cannot be read, has another setting, or refers to what is not there.
@@ -108,7 +108,7 @@ def read_login(path: Path | None) -> dict[str, str]:
 def config_of(
     application: Application, cluster: NamedCluster | None = None, *, use: Use = Use.RUNNING
 ) -> StreamsConfig:
-    """The configuration of an application, with which an operation reaches its cluster.
+    """Returns the configuration of an application, with which an operation reaches its cluster.
 
     Args:
         application: which.

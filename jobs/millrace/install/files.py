@@ -17,7 +17,7 @@ from millrace.install.home import ApplicationDirectory
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace ``path`` as a whole: after a crash it has the old or the new content, never a part.
+    """Replaces ``path`` as a whole: after a crash it has the old or the new content, never a part.
 
     Args:
         path: the file; its directory is made if it is missing.
@@ -36,12 +36,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` as JSON with :func:`write_atomically`; numbers that JSON does not know become null."""
+    """Writes ``value`` as JSON with :func:`write_atomically`; numbers that JSON does not know become null."""
     write_atomically(path, orjson.dumps(strict_json(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The JSON object in ``path``, or none if there is no such file.
+    """Returns the JSON object in ``path``, or none if there is no such file.
 
     Raises:
         OperationError: the file is there, and cannot be read or is no JSON object.
@@ -69,7 +69,7 @@ def _unreadable(path: Path, why: str) -> OperationError:
 
 
 def strict_json(value: Any) -> Any:
-    """``value`` with NaN and infinities replaced by null and keys made text, so that every JSON parser takes it."""
+    """Returns ``value`` with null for NaN and infinities, and text keys, so that every JSON parser takes it."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -80,7 +80,7 @@ def strict_json(value: Any) -> Any:
 
 
 def append_journal(directory: ApplicationDirectory, operation: str, what: str, **details: Any) -> None:
-    """Add one line to the application's journal.
+    """Adds one line to the application's journal.
 
     Args:
         directory: the application's directory.
@@ -94,7 +94,7 @@ def append_journal(directory: ApplicationDirectory, operation: str, what: str, *
 
 
 def append_line(path: Path, value: Mapping[str, Any]) -> None:
-    """Add a line of JSON to a file, whose directory exists; lines of several processes do not mix."""
+    """Adds a line of JSON to a file, whose directory exists; lines of several processes do not mix."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         os.write(descriptor, orjson.dumps(value) + b"\n")
@@ -103,7 +103,7 @@ def append_line(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_journal(directory: ApplicationDirectory) -> list[dict[str, Any]]:
-    """All lines of the journal, oldest first; a line that was cut by a crash is left out."""
+    """Returns all lines of the journal, oldest first; a line that was cut by a crash is left out."""
     try:
         lines = directory.journal.read_bytes().splitlines()
     except FileNotFoundError:
@@ -119,5 +119,5 @@ def read_journal(directory: ApplicationDirectory) -> list[dict[str, Any]]:
 
 
 def now_text() -> str:
-    """The present moment in UTC, ISO 8601 with milliseconds."""
+    """Returns the present moment in UTC, ISO 8601 with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,4 +1,4 @@
-"""Where an installation keeps its files: the directory of the installation and one directory per application."""
+"""The files of an installation: its directory, and one directory per application."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ApplicationDirectory:
 
     @property
     def code(self) -> Path:
-        """What the code was at the last launch."""
+        """The code at the last launch."""
         return self.path / "code.json"
 
     @property
@@ -54,7 +54,7 @@ class ApplicationDirectory:
 
     @property
     def record(self) -> Path:
-        """What was launched, by whom, and whether it should run."""
+        """The record of what was launched, by whom, and whether it should run."""
         return self.path / "record.json"
 
     @property
@@ -69,7 +69,7 @@ class ApplicationDirectory:
 
     @property
     def journal(self) -> Path:
-        """One line for each thing an operation did."""
+        """The journal: one line for each action of an operation."""
         return self.path / "journal.jsonl"
 
     @property
@@ -79,12 +79,12 @@ class ApplicationDirectory:
 
     @property
     def ended(self) -> Path:
-        """How the last driver ended, written by itself."""
+        """The end of the last driver, written by itself."""
         return self.path / ENDED_FILE
 
     @property
     def drills(self) -> Path:
-        """One line for each recovery drill."""
+        """The recovery drills: one line for each."""
         return self.path / "drills.jsonl"
 
     @property
@@ -104,7 +104,7 @@ class ApplicationDirectory:
 
     @property
     def savepoints(self) -> Path:
-        """Which savepoints there were at the last probe of their repository."""
+        """The savepoints at the last probe of their repository."""
         return self.path / "savepoints.json"
 
     @property
@@ -115,7 +115,7 @@ class ApplicationDirectory:
 
 @dataclass(frozen=True)
 class Home:
-    """One installation.
+    """An installation and its directories.
 
     Args:
         root: ``MILLRACE_HOME``.
@@ -127,12 +127,12 @@ class Home:
 
     @classmethod
     def from_environment(cls) -> Home:
-        """The installation in ``MILLRACE_HOME``, see :func:`millrace.home.millrace_home`."""
+        """Returns the installation in ``MILLRACE_HOME``, see :func:`millrace.home.millrace_home`."""
         return cls.at(millrace_home())
 
     @classmethod
     def at(cls, root: Path, *, specs: Path | None = None) -> Home:
-        """The installation in ``root``.
+        """Returns the installation in ``root``.
 
         Args:
             root: the directory of the installation.
@@ -145,15 +145,15 @@ class Home:
         return cls(root=root.absolute(), specs=specs.expanduser().absolute())
 
     def application(self, name: str) -> ApplicationDirectory:
-        """The directory of the application ``name``; it need not exist yet."""
+        """Returns the directory of the application ``name``; it need not exist yet."""
         return ApplicationDirectory(self.root / "run" / name)
 
     def spec_path(self, name: str) -> Path:
-        """The file with the desired state of the application ``name``."""
+        """Returns the file with the desired state of the application ``name``."""
         return self.specs / f"{name}.yaml"
 
     def scrape_target(self, name: str) -> Path:
-        """Where Prometheus finds the address of the application ``name`` while its driver runs."""
+        """Returns the file in which Prometheus finds the address of the application ``name`` while its driver runs."""
         return self.root / "prometheus" / "targets" / f"{name}.json"
 
     def deployed(self) -> tuple[str, ...]:

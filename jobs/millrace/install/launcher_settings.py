@@ -33,7 +33,7 @@ class Section(BaseModel):
 
 
 class KubernetesSettings(Section):
-    """What an application needs to run as pods; for the launcher kubernetes."""
+    """The settings of the launcher kubernetes."""
 
     image: str = Field(default="", description="Image of the driver and the executors, with Millrace in it.")
     namespace: str = Field(default="default", description="Namespace of everything.")
@@ -61,7 +61,7 @@ class KubernetesSettings(Section):
 
 
 class YarnSettings(Section):
-    """What an application needs to run on YARN; for the launcher yarn."""
+    """The settings of the launcher yarn."""
 
     queue: str = Field(default="default", description="Queue of the application.")
     python: str = Field(
@@ -75,7 +75,7 @@ class YarnSettings(Section):
 
 
 class LauncherSettings(Section):
-    """Where the driver and the executors run."""
+    """The settings of the launcher: where the driver and the executors run."""
 
     kind: str = Field(default="local", description="Name of the launcher: local, standalone, kubernetes or yarn.")
     parallelism: int = Field(default=2, ge=1, description="Cores of a local master.")
@@ -99,7 +99,7 @@ class LauncherSettings(Section):
     yarn: YarnSettings = Field(default_factory=YarnSettings)
 
     def streams_settings(self) -> dict[str, str]:
-        """The settings of the driver that follow from the launcher: the master URL, the sizes, and places."""
+        """Returns the settings of the driver that follow from the launcher: the master URL, the sizes, and places."""
         if self.kind == "local":
             # local[N] would give up at the first failed task.
             return {

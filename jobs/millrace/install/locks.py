@@ -16,7 +16,7 @@ _LOCK_POLL_S = 0.1
 
 @contextmanager
 def application_lock(directory: ApplicationDirectory, *, timeout_s: float = 120.0) -> Iterator[None]:
-    """Hold the application's lock: of several operations on it, one at a time changes something.
+    """Holds the application's lock: of several operations on it, one at a time changes something.
 
     The kernel gives the lock back when its holder dies, so a crash leaves nothing behind.
 

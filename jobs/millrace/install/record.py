@@ -15,14 +15,14 @@ from millrace.processes import ProcessIdentity
 
 
 class DesiredState(StrEnum):
-    """What the last operation asked for."""
+    """The desired state: what the last operation asked for."""
 
     RUNNING = "running"
     STOPPED = "stopped"
 
 
 class StopCause(StrEnum):
-    """Who asked for the stop; a new supervising task starts again only what a killed one stopped."""
+    """The cause of a stop; a new supervising task restarts only what a killed one stopped."""
 
     PLANNED = "planned"
     TASK_KILLED = "task_killed"
@@ -30,7 +30,7 @@ class StopCause(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class JobRecord:
-    """One application's job, as this installation knows it.
+    """The job of an application, as this installation knows it.
 
     Args:
         application: its name.
@@ -68,7 +68,7 @@ class JobRecord:
         return self.driver.process if self.driver is not None else None
 
     def is_driver_alive(self, directory: ApplicationDirectory) -> bool:
-        """Whether the very driver that was launched still runs.
+        """Returns whether the very driver that was launched still runs.
 
         Raises:
             OperationError: it runs elsewhere, and no process can be asked.
@@ -76,12 +76,12 @@ class JobRecord:
         return is_alive(self.driver, directory)
 
     def with_changes(self, **changes: Any) -> JobRecord:
-        """A copy with some fields changed."""
+        """Returns a copy with some fields changed."""
         return replace(self, **changes)
 
 
 def read_record(directory: ApplicationDirectory) -> JobRecord | None:
-    """The application's record, or none if it was never deployed here.
+    """Returns the application's record, or none if it was never deployed here.
 
     Raises:
         OperationError: the record is there and cannot be understood.
@@ -115,7 +115,7 @@ def read_record(directory: ApplicationDirectory) -> JobRecord | None:
 
 
 def write_record(directory: ApplicationDirectory, record: JobRecord) -> None:
-    """Replace the application's record as a whole. The caller holds the application's lock."""
+    """Replaces the application's record as a whole. The caller holds the application's lock."""
     driver = record.driver.to_mapping() if record.driver else {}
     write_json(
         directory.record,

@@ -1,4 +1,4 @@
-"""What a specification refers to instead of saying it: variables of the environment, and secrets in files.
+"""The references in a specification: variables of the environment, and secrets in files.
 
 The document as it was written is what is kept, compared and journalled, so a secret must not stand in it.
 """
@@ -24,7 +24,7 @@ _REFERENCE = re.compile(
 
 
 def interpolate(value: Any, environment: Mapping[str, str]) -> Any:
-    """``value`` with the references in its texts replaced.
+    """Returns ``value`` with the references in its texts replaced.
 
     ``${NAME}`` and ``${NAME:-default}`` are variables of ``environment``. The others are those of Kafka's configuration
     providers: ``${env:NAME}``; ``${dir:DIRECTORY:FILE}``, the text of a file without the line break at its end, as
@@ -43,7 +43,7 @@ def interpolate(value: Any, environment: Mapping[str, str]) -> Any:
 
 
 def refuse_written_secrets(raw: Mapping[str, Any]) -> None:
-    """Raise for a secret that stands in a document itself.
+    """Raises for a secret that stands in a document itself.
 
     Args:
         raw: the document as written.
@@ -83,7 +83,7 @@ def _found(match: re.Match[str], environment: Mapping[str, str]) -> str:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The lines ``KEY=value`` of a file; those that begin with ``#`` are left out.
+    """Returns the lines ``KEY=value`` of a file; those that begin with ``#`` are left out.
 
     Raises:
         ConfigurationError: it cannot be read.

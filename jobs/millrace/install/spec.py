@@ -25,14 +25,14 @@ APPLICATION_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 class RunState(StrEnum):
-    """Whether the application should run."""
+    """The desired state in a specification: whether the application should run."""
 
     RUNNING = "running"
     SUSPENDED = "suspended"
 
 
 class UpgradeMode(StrEnum):
-    """What a changed specification does with the state of the running application."""
+    """The upgrade mode: what a changed specification does with the state of the running application."""
 
     LAST_STATE = "last-state"
     """The new one goes on with the stores as they are; its topology must fit them."""
@@ -61,14 +61,14 @@ class TopicDeclaration(Section):
         return self
 
     def settings_text(self) -> dict[str, str]:
-        """The settings as Kafka's admin protocol takes them: text, booleans in lower case."""
+        """Returns the settings as Kafka's admin protocol takes them: text, booleans in lower case."""
         return {
             key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.settings.items()
         }
 
 
 class RestartSettings(Section):
-    """How often and how fast a died or unhealthy job is started again."""
+    """The settings of restarts: how often and how fast a failed or unhealthy job is started again."""
 
     max_attempts: int = Field(default=10, ge=0, description="Restarts in a row before giving up.")
     initial_backoff_s: float = Field(
@@ -78,13 +78,13 @@ class RestartSettings(Section):
     reset_after_s: float = Field(default=600.0, ge=0, description="A job that ran for so long starts counting again.")
 
     def backoff_s(self, restarts: int) -> float:
-        """Least seconds between the last launch and the next one, after ``restarts`` restarts in a row."""
+        """Returns the least seconds between the last launch and the next one, after ``restarts`` restarts in a row."""
         # Above 2^30 the limit has long been reached.
         return min(self.max_backoff_s, self.initial_backoff_s * 2.0 ** min(restarts, 30))
 
 
 class HealthSettings(Section):
-    """From when on a job that is alive counts as unhealthy."""
+    """The limits from which on a job that is alive counts as unhealthy."""
 
     readiness_timeout_s: float = Field(default=180.0, gt=0, description="Longest time from launch to ready.")
     no_answer_timeout_s: float = Field(
@@ -103,7 +103,7 @@ class HealthSettings(Section):
 
 
 class SavepointSettings(Section):
-    """Where savepoints go, and which are taken and kept without being asked for."""
+    """The settings of savepoints: where they are, and which are taken and kept automatically."""
 
     directory: str | None = Field(
         default=None,
@@ -117,7 +117,7 @@ class SavepointSettings(Section):
 
 
 class PreflightSettings(Section):
-    """Which checks come before a start."""
+    """The settings of the checks before a start."""
 
     enabled: bool = Field(default=True, description="Whether anything is checked; off only where no broker is used.")
     least_free_disk_mb: int = Field(default=512, ge=0, description="Free space that the state directory needs, MiB.")
@@ -164,11 +164,13 @@ class ApplicationSpec(Section):
         return self
 
     def streams_config(self) -> StreamsConfig:
-        """The checked configuration: ``config``, completed by the application's name and what the launcher sets."""
+        """Returns the checked configuration: ``config``, completed by the application's name and the launcher's
+        settings.
+        """
         return StreamsConfig.from_mapping(self.streams_mapping())
 
     def streams_mapping(self) -> dict[str, Any]:
-        """What :meth:`streams_config` is made of: settings with dotted keys, secrets filled in."""
+        """Returns the settings of :meth:`streams_config`, with dotted keys and secrets filled in."""
         return {"application.id": self.name, **self.launcher.streams_settings(), **self.config}
 
 
@@ -191,12 +193,12 @@ class SpecFile(BaseModel):
         return hashlib.sha256(orjson.dumps(self.raw, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
     def save(self, path: Path) -> None:
-        """Write the document as it was read, atomically."""
+        """Writes the document as it was read, atomically."""
         write_atomically(path, yaml.safe_dump(self.raw, sort_keys=False).encode())
 
 
 def load_spec_file(path: Path, *, name: str | None = None, environment: Mapping[str, str] | None = None) -> SpecFile:
-    """Read and check one specification.
+    """Reads and checks one specification.
 
     Args:
         path: the YAML file.
@@ -215,7 +217,7 @@ def load_spec_file(path: Path, *, name: str | None = None, environment: Mapping[
 
 
 def misnamed(path: Path, name: str) -> ConfigurationError:
-    """The refusal of a specification whose ``name`` is not its file's."""
+    """Returns the refusal of a specification whose ``name`` is not its file's."""
     return ConfigurationError(
         f"{path} describes {name!r}, and a specification has the name of its file.",
         remedy=f"call the file {name}.yaml, or write `name: {path.stem}`",
@@ -223,7 +225,7 @@ def misnamed(path: Path, name: str) -> ConfigurationError:
 
 
 def spec_file_of(raw: dict[str, Any], *, where: str, environment: Mapping[str, str] | None = None) -> SpecFile:
-    """Check a document.
+    """Checks a document.
 
     Args:
         raw: the document, variables not filled in.
@@ -252,12 +254,14 @@ def _problems(error: ValidationError) -> str:
 
 
 def load_spec(path: Path, *, name: str | None = None, environment: Mapping[str, str] | None = None) -> ApplicationSpec:
-    """The checked specification in ``path``; see :func:`load_spec_file`."""
+    """Returns the checked specification in ``path``; see :func:`load_spec_file`."""
     return load_spec_file(path, name=name, environment=environment).spec
 
 
 def load_named_spec(path: Path, *, environment: Mapping[str, str] | None = None) -> SpecFile:
-    """The specification in a file that people wrote, which is called as the application is; see :func:`load_spec_file`.
+    """Returns the specification in a file that people wrote, which is called as the application is.
+
+    See :func:`load_spec_file`.
 
     Raises:
         ConfigurationError: as :func:`load_spec_file`; or the file's name is none of an application.
@@ -271,7 +275,9 @@ def load_named_spec(path: Path, *, environment: Mapping[str, str] | None = None)
 
 
 def load_specs(directory: Path) -> dict[str, SpecFile | ConfigurationError]:
-    """All specifications in a directory, by the files' names without ``.yaml``; an invalid one's error in its place.
+    """Returns all specifications in a directory, by the files' names without ``.yaml``.
+
+    An invalid one is represented by its error.
 
     One invalid file must not hide the others, so nothing is raised for it. Hidden files are left out: editors keep
     theirs there.

@@ -31,7 +31,7 @@ _SAVE_AS_UTF_8 = "save it as UTF-8"
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file.
+    """Returns the mapping in a YAML file.
 
     It is UTF-8, of at most :data:`MOST_BYTES`, and holds one document; its keys are text, none is there twice, and its
     values are those of JSON. Aliases may repeat values, up to :data:`MOST_VALUES` in all.
@@ -108,7 +108,7 @@ def _decoded(path: Path, content: bytes) -> str:
 
 
 def known_names(directory: Path) -> Iterator[str]:
-    """The names of the specifications in a directory, from their files; none where it cannot be listed."""
+    """Yields the names of the specifications in a directory, from their files; none where it cannot be listed."""
     try:
         yield from (path.stem for path in directory.iterdir() if path.suffix == ".yaml" and path.name[0] != ".")
     except OSError:

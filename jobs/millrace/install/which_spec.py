@@ -1,4 +1,4 @@
-"""Which specification counts: that which an application was launched with, or that in ``config/apps``.
+"""The choice of the specification that counts: that of the launch, or that in ``config/apps``.
 
 An edited file changes nothing that runs before it is deployed. So an operation says which of the two it is about, and
 takes it from its :class:`millrace.install.application.Application`. Only what belongs to a launch itself (launchers,
@@ -22,7 +22,7 @@ _LISTED = 5
 
 
 class Use(StrEnum):
-    """What a specification is wanted for."""
+    """The use of a specification."""
 
     RUNNING = "running"
     """What runs, and what it has left: stores, changelogs, committed offsets, savepoints, dead-letter records. It is
@@ -92,7 +92,7 @@ class Specifications:
 
     @classmethod
     def read(cls, directory: ApplicationDirectory, path: Path) -> Specifications:
-        """Read both; what is wrong with one of them is kept for those who want it."""
+        """Reads both specifications; an error of one of them is kept for those who ask for it."""
         launched, launched_problem = None, None
         if directory.spec.exists():
             launched, launched_problem = _loaded(lambda: load_spec_file(directory.spec, name=directory.application))
@@ -107,7 +107,7 @@ class Specifications:
         )
 
     def chosen(self, use: Use, *, remedy: str = "") -> ChosenSpec:
-        """The one that counts.
+        """Returns the specification that counts.
 
         Args:
             use: what it is wanted for.
@@ -138,7 +138,7 @@ class Specifications:
         return ChosenSpec(file=found, problem=problem, note=self._note(found))
 
     def seen(self) -> SeenSpecs:
-        """Those of the next start and of what runs, as :meth:`chosen` gives them.
+        """Returns those of the next start and of what runs, as :meth:`chosen` gives them.
 
         Raises:
             OperationError: the record cannot be understood.
@@ -178,7 +178,7 @@ class Specifications:
 
 
 def changed_keys(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
-    """The dotted keys at which two documents differ, sorted; a list counts as one value."""
+    """Returns the dotted keys at which two documents differ, sorted; a list counts as one value."""
     return tuple(sorted(_changed(before, after, "")))
 
 

@@ -21,7 +21,7 @@ from millrace.topology.topology import FrozenTopology, full_topic_name
 def broker_checks(
     spec: ApplicationSpec, topology: FrozenTopology, view: BrokerView, *, discards_state: bool = False
 ) -> Iterator[Check]:
-    """All checks, in an order in which a later one builds on earlier ones.
+    """Yields all checks, in an order in which a later one builds on earlier ones.
 
     Args:
         spec: the specification; its declared topics count as there, because a deployment creates them first.
@@ -50,12 +50,12 @@ def broker_checks(
 
 
 def input_topics(topology: FrozenTopology) -> tuple[str, ...]:
-    """The topics that the user must provide, sorted."""
+    """Returns the topics that the user must provide, sorted."""
     return tuple(sorted(topology.external_inputs))
 
 
 def output_topics(topology: FrozenTopology, config: StreamsConfig) -> tuple[str, ...]:
-    """The topics that results and dead-letter records go to, sorted."""
+    """Returns the topics that results and dead-letter records go to, sorted."""
     sinks = topology.external_outputs
     dead_letters = config.errors_dead_letter_queue_topic_name
     return tuple(sorted(sinks | ({dead_letters} if dead_letters else set())))

@@ -1,4 +1,4 @@
-"""What a broker says about the things that a preflight checks, read once."""
+"""The broker's facts that a preflight checks, read once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TopicView:
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerView:
-    """What the broker says.
+    """The broker's facts that a preflight checks.
 
     Args:
         brokers: number of brokers.
@@ -53,7 +53,7 @@ class BrokerView:
 
 
 def view_broker(config: StreamsConfig, *, topics: Collection[str]) -> BrokerView:
-    """Ask the broker; each question takes at most some seconds.
+    """Asks the broker; each question takes at most some seconds.
 
     Args:
         config: the application's configuration.

@@ -1,4 +1,4 @@
-"""What is different between what an application was launched with and what a deployment would launch."""
+"""The differences between what an application was launched with and what a deployment would launch."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Changes:
     code_is_known: bool = True
 
     def lines(self) -> tuple[str, ...]:
-        """All of them, for people."""
+        """Returns all differences, for people."""
         return tuple(f"differs: {line}" for line in (*self.specification, *self.nodes, *self.code))
 
 
 def changes_since_launch(application: Application, spec: SpecFile) -> Changes:
-    """Compare a specification and its code as it is now with what was launched.
+    """Compares a specification and its code as it is now with what was launched.
 
     Args:
         application: which.
@@ -103,7 +103,7 @@ def _changes_of_nodes(directory: ApplicationDirectory, spec: SpecFile) -> tuple[
 
 
 def code_note(directory: ApplicationDirectory) -> str:
-    """One line where files of what was launched hold something else now; empty where they do not.
+    """Returns one line where files of what was launched hold something else now; empty where they do not.
 
     Costs a check of each file. What only a deployment compares, packages for example, is not looked at.
     """
@@ -122,7 +122,7 @@ def code_note(directory: ApplicationDirectory) -> str:
 
 
 def difference_note(use: Use, application: Application) -> str:
-    """One line that says how what was launched differs from what is there now, and by which an operation goes.
+    """Returns one line that says how what was launched differs from what is there now, and by which an operation goes.
 
     Args:
         use: by which specification the operation goes.

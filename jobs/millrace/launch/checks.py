@@ -10,7 +10,7 @@ from millrace.errors import PreflightError
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One check.
+    """A check and its result.
 
     Args:
         name: what was checked, as a word or two: ``broker``, ``input topics``.
@@ -27,7 +27,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All checks of one application, in the order in which they were made.
+    """The checks of one application, in the order in which they were made.
 
     Args:
         application: its name.
@@ -48,7 +48,7 @@ class Report:
         return not self.failed
 
     def lines(self) -> tuple[str, ...]:
-        """One line per check."""
+        """Returns one line per check."""
         return tuple(
             f"{'ok    ' if check.ok else 'FAILED'} {check.name}: {check.text}"
             + (f" Remedy: {check.remedy}" if not check.ok and check.remedy else "")
@@ -56,7 +56,7 @@ class Report:
         )
 
     def raise_if_failed(self) -> None:
-        """Do nothing if all is well.
+        """Does nothing if all is well.
 
         Raises:
             PreflightError: names every check that failed, with its remedy.
@@ -70,7 +70,7 @@ class Report:
         )
 
     def summary(self) -> list[dict[str, Any]]:
-        """The checks as plain data."""
+        """Returns the checks as plain data."""
         return [
             {"name": check.name, "ok": check.ok, "text": check.text[:300], "remedy": check.remedy}
             for check in self.checks

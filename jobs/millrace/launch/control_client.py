@@ -20,7 +20,7 @@ ANSWER_LIMIT_S = 3.0
 
 
 class AnswerKind(StrEnum):
-    """What came of asking a driver how it is."""
+    """The kind of a driver's answer to a probe."""
 
     STATUS = "status"
     UNREADABLE = "unreadable"
@@ -30,7 +30,7 @@ class AnswerKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a driver's control plane said.
+    """The answer of a driver's control plane.
 
     Args:
         kind: ``STATUS`` with the status; ``UNREADABLE`` where the control plane lives and its status is no status;
@@ -45,7 +45,7 @@ class Answer:
 
 
 def ask(probe_result: Probe, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer | None:
-    """Ask ``/health/live`` and ``/status``; never raises, as a driver that cannot be asked is an answer too.
+    """Asks ``/health/live`` and ``/status``; never raises, as a driver that cannot be asked is an answer too.
 
     Args:
         probe_result: of the driver; one that is not there is not asked.
@@ -66,7 +66,7 @@ def ask(probe_result: Probe, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer | N
 async def ask_async(
     client: httpx.AsyncClient, probe_result: Probe, *, timeout_s: float = ANSWER_LIMIT_S
 ) -> Answer | None:
-    """As :func:`ask`, without blocking the event loop.
+    """Works like :func:`ask`, without blocking the event loop.
 
     Args:
         client: a client that lives as long as the caller: making one is slow enough to block others.
@@ -115,7 +115,7 @@ def request_operation(
     *,
     timeout_s: float,
 ) -> dict[str, Any]:
-    """Have the driver do an operation.
+    """Makes the driver execute an operation.
 
     Args:
         directory: the application's directory.
@@ -162,7 +162,7 @@ def request_operation(
 
 
 def request_stop(control: ControlPlane | None, *, timeout_s: float = ANSWER_LIMIT_S) -> str:
-    """Ask a driver to stop gracefully.
+    """Asks a driver to stop gracefully.
 
     Returns:
         Empty if it agreed; otherwise why it could not be asked, for the journal: the caller then uses signals.

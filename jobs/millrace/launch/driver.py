@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class StopLimits(EndLimits):
-    """How long each step of ending a driver may take, the graceful one included.
+    """The time limits of each step of ending a driver, the graceful one included.
 
     Args:
         graceful_s: time to commit and end after it was asked, seconds; 0 does not ask.
@@ -37,7 +37,7 @@ UNRESPONSIVE = StopLimits(graceful_s=0.0, terminate_s=3.0)
 
 
 def stop_limits(directory: ApplicationDirectory) -> StopLimits:
-    """The limits that the last good specification sets, else the defaults."""
+    """Returns the limits that the last good specification sets, else the defaults."""
     try:
         return StopLimits(graceful_s=load_spec(directory.spec).health.stop_timeout_s)
     except MillraceError:
@@ -55,7 +55,7 @@ def launch_driver(
     reason: str,
     within: str = "",
 ) -> JobRecord:
-    """Start the driver and record it; the caller holds the application's lock and has ended the former driver.
+    """Starts the driver and records it; the caller holds the application's lock and has ended the former driver.
 
     If the caller is killed between the start and the record, the next operation finds the driver
     (:meth:`~millrace.install.launchers.Launcher.find`) and adopts it: there are never two. A driver that was launched
@@ -96,7 +96,7 @@ def launch_driver(
 
 
 def adopt_unrecorded_driver(directory: ApplicationDirectory, record: JobRecord, *, operation: str) -> JobRecord:
-    """The record, completed by a driver that was launched and that it does not name.
+    """Returns the record, completed by a driver that was launched and that it does not name.
 
     Nothing is looked for while it cannot be known whether the recorded one lives.
 
@@ -117,7 +117,7 @@ def adopt_unrecorded_driver(directory: ApplicationDirectory, record: JobRecord, 
 def end_driver(
     directory: ApplicationDirectory, driver: DriverInstance, *, limits: StopLimits, operation: str
 ) -> tuple[str, ...]:
-    """End a driver and all that it brought along: ask it, then by force. Idempotent.
+    """Ends a driver and all that it brought along: ask it, then by force. Idempotent.
 
     The caller holds the application's lock.
 
@@ -154,5 +154,5 @@ def _wait_until_gone(directory: ApplicationDirectory, driver: DriverInstance, *,
 
 
 def stopped(record: JobRecord, *, cause: StopCause, reason: str) -> JobRecord:
-    """The record of a job that should not run any more."""
+    """Returns the record of a job that should not run any more."""
     return record.with_changes(desired=DesiredState.STOPPED, stop_cause=cause, last_reason=reason)

@@ -1,4 +1,4 @@
-"""Why a driver ended: what it wrote itself as it ended, or what its log says where it could not."""
+"""The reason why a driver ended: what it wrote itself as it ended, or what its log says where it could not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LAST_OF_TRACEBACK = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:Error|Except
 
 @contextmanager
 def telling_why_it_ends(directory: ApplicationDirectory) -> Iterator[None]:
-    """Write down the error with which what is inside fails, and raise it again.
+    """Writes down the error with which what is inside fails, and raises it again.
 
     It is for what goes wrong before there is a driver, which writes down its own end.
     """
@@ -39,14 +39,17 @@ def _write(directory: ApplicationDirectory, reason: str, remedy: str) -> None:
 
 
 def last_line(directory: ApplicationDirectory) -> str:
-    """The line of the driver's log that says why it ended: its last error, or else its last line; empty without one."""
+    """Returns the line of the driver's log that says why it ended: its last error, or else its last line.
+
+    It is empty without one.
+    """
     lines = [line.strip() for line in _end_of(directory).splitlines() if line.strip()]
     told = [text for line in lines[-_LOOKED_AT_LINES:] if (text := _error(line))]
     return (told or [_shown(line) for line in lines[-1:]] or [""])[-1][:500]
 
 
 def end_of_log(directory: ApplicationDirectory, *, lines: int = 5) -> str:
-    """The last lines of the driver's log, for an error message."""
+    """Returns the last lines of the driver's log, for an error message."""
     text = _end_of(directory)
     return " | ".join(line.strip() for line in text.splitlines()[-lines:]) if text else "(no log)"
 

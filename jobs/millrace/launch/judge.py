@@ -21,7 +21,7 @@ WORST_PARTITIONS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What the files say, and the kernel or the cluster, before the driver is asked.
+    """The evidence about a job before its driver is asked: from files, and the kernel or the cluster.
 
     Args:
         application: its name.
@@ -59,7 +59,7 @@ class Evidence:
 
 
 def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observation:
-    """What to think of a job. Pure.
+    """Returns the verdict on a job. Pure.
 
     Args:
         evidence: what :func:`collect_evidence` saw.

@@ -1,4 +1,4 @@
-"""What a driver that does not answer has said last: at the last probe of it, or in the status topic."""
+"""The last report of a driver that does not answer: at the last probe of it, or in the status topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LastHeard:
-    """What a driver said last, before it fell silent.
+    """The last report of a driver, before it fell silent.
 
     Args:
         at: when it said so, seconds since the epoch.
@@ -36,7 +36,7 @@ class LastHeard:
 
     @classmethod
     def of(cls, status: ApplicationStatus) -> LastHeard:
-        """What a status says."""
+        """Returns the last report that a status contains."""
         return cls(
             at=status.updated_at,
             state=status.state.value,
@@ -46,7 +46,7 @@ class LastHeard:
 
 
 def remembered(directory: ApplicationDirectory, driver: DriverInstance | None) -> LastHeard | None:
-    """What the driver said at the last probe at which it answered."""
+    """Returns the driver's report at the last probe that it answered."""
     last = (read_json(directory.supervision) or {}).get("observation", {})
     if driver is None or last.get("driver") != driver.name:
         return None
@@ -63,7 +63,7 @@ def remembered(directory: ApplicationDirectory, driver: DriverInstance | None) -
 
 
 def last_published(spec: ApplicationSpec) -> LastHeard | None:
-    """What the newest driver of an application has published; ``None`` where nothing was, or no broker answers.
+    """Returns the last published report of the newest driver; ``None`` where there is none, or no broker answers.
 
     Args:
         spec: of the application.
@@ -83,7 +83,7 @@ def last_published(spec: ApplicationSpec) -> LastHeard | None:
 
 
 def last_words(heard: LastHeard, now: float) -> str:
-    """For people: ``last heard 8 s ago: RUNNING, lag 0, last commit 9 s ago``."""
+    """Returns the report for people: ``last heard 8 s ago: RUNNING, lag 0, last commit 9 s ago``."""
     lag = "" if heard.lag is None else f", lag {heard.lag}"
     committed = "" if heard.last_commit_at is None else f", last commit {now - heard.last_commit_at:.0f} s ago"
     return f"last heard {now - heard.at:.0f} s ago: {heard.state or 'unknown'}{lag}{committed}"

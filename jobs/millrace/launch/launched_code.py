@@ -1,4 +1,4 @@
-"""What an application's code was when it was launched, and what of it is different now.
+"""The code of an application when it was launched, and its differences from the code as it is now.
 
 Beside the specification, ``run/<application>`` has ``code.json``, written by the launch, and ``nodes.json``, written by
 the driver once it has built its topology. A deployment compares them with the code as it is, and takes a difference for
@@ -47,7 +47,7 @@ class SourceFile(BaseModel):
 
     @classmethod
     def of(cls, path: Path) -> SourceFile:
-        """A file as it is.
+        """Returns a file as it is.
 
         Raises:
             OSError: it cannot be read.
@@ -61,7 +61,7 @@ class SourceFile(BaseModel):
         )
 
     def is_touched(self) -> bool:
-        """Whether the file holds something else now, or is gone."""
+        """Returns whether the file holds something else now, or is gone."""
         try:
             state = os.stat(self.path)  # noqa: PTH116 - a checkout has hundreds of files, and each probe stats them
             if (state.st_size, state.st_mtime_ns) == (self.bytes, self.changed_at_ns):
@@ -100,13 +100,16 @@ class LaunchedCode(BaseModel):
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def touched(self) -> tuple[str, ...]:
-        """The files that hold something else now, in words; costs a check of each file, and reads few of them."""
+        """Returns the files that hold something else now, in words.
+
+        It checks each file, and reads few of them.
+        """
         files = [each.path for each in (*self.sources.values(), *self.locks.values()) if each.is_touched()]
         return tuple(files)
 
 
 def code_of(spec: ApplicationSpec) -> LaunchedCode:
-    """The code of a specification as it is now. Nothing of it is imported.
+    """Returns the code of a specification as it is now. Nothing of it is imported.
 
     Raises:
         OperationError: a file of it cannot be read.
@@ -137,7 +140,7 @@ def _locks(module: Path | None) -> tuple[Path, ...]:
 
 
 def changes_of_code(before: LaunchedCode, after: LaunchedCode) -> tuple[str, ...]:
-    """What is different, a line each."""
+    """Returns the differences, a line each."""
     return (
         *_files("file", _users(before.sources), _users(after.sources)),
         *_library(before.sources, after.sources),
@@ -189,13 +192,13 @@ def _limited(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def keep_code(directory: ApplicationDirectory, code: LaunchedCode) -> None:
-    """Write down what is launched; which nodes it has, its driver says."""
+    """Writes down what is launched; its nodes are written by its driver."""
     directory.nodes.unlink(missing_ok=True)
     write_json(directory.code, code.model_dump(mode="json"))
 
 
 def kept_code(directory: ApplicationDirectory) -> LaunchedCode | None:
-    """What was launched; none where that is not known: an earlier version of Millrace launched it.
+    """Returns the launched code; none where it is not known, since an earlier version of Millrace launched it.
 
     Raises:
         OperationError: it cannot be understood.
@@ -213,5 +216,5 @@ def kept_code(directory: ApplicationDirectory) -> LaunchedCode | None:
 
 
 def keep_nodes(path: Path, topology: FrozenTopology) -> None:
-    """Write down what each node of a topology does; for the driver, which has built it."""
+    """Writes down what each node of a topology does; for the driver, which has built it."""
     write_json(path, node_marks(topology))

@@ -1,4 +1,4 @@
-"""One look at a job as plain data: a verdict, why, and what the driver said of its progress."""
+"""An observation of a job as plain data: a verdict, its reason, and the progress that the driver reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.processes import ProcessIdentity
 
 
 class Verdict(StrEnum):
-    """What a supervisor should think of the job."""
+    """The verdict on a job, by which supervision acts."""
 
     NOT_DEPLOYED = "not_deployed"
     STOPPED = "stopped"
@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why: a code that does not change, for alerts and tests."""
+    """The reason of a verdict: a code that does not change, for alerts and tests."""
 
     NO_RECORD = "no_record"
     NEVER_LAUNCHED = "never_launched"
@@ -65,7 +65,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """One look at a job.
+    """An observation of a job.
 
     Args:
         application: its name.
@@ -133,7 +133,10 @@ class Observation:
         return self.restore_remaining / self.restore_rate if self.restore_remaining and self.restore_rate else None
 
     def summary(self) -> dict[str, Any]:
-        """A small document of strict JSON, whatever the number of partitions; for XCom, a log line or a file."""
+        """Returns a small document of strict JSON, whatever the number of partitions.
+
+        It is for XCom, a log line or a file.
+        """
         return strict_json(  # type: ignore[no-any-return]
             {
                 "application": self.application,

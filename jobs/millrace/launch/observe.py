@@ -23,7 +23,9 @@ from millrace.launch.scrape_target import update_scrape_target
 
 
 def collect_evidence(application: Application) -> Evidence:
-    """Read the application's files and look at its driver; takes milliseconds, or seconds where a cluster is asked.
+    """Reads the application's files and probes its driver.
+
+    This takes milliseconds, or seconds where a cluster is asked.
 
     Raises:
         OperationError: the record cannot be understood.
@@ -60,7 +62,9 @@ def _unanswered_since(directory: ApplicationDirectory, driver: DriverInstance | 
 
 
 def observe(application: Application) -> Observation:
-    """Look, ask and judge; remembers since when the driver has not answered. Takes at most some seconds.
+    """Observes a job: reads its files, asks the driver and judges.
+
+    It remembers since when the driver has not answered, and takes at most some seconds.
 
     Raises:
         OperationError: the record cannot be understood.
@@ -74,7 +78,7 @@ def observe(application: Application) -> Observation:
 
 
 def with_published(evidence: Evidence, answer: Answer | None) -> Evidence:
-    """The evidence, with what the driver published last where it does not answer: the status topic outlives it.
+    """Returns the evidence; where the driver does not answer, with its last published report, which outlives it.
 
     A broker that cannot be asked leaves what the last probe had heard. Takes at most some seconds.
     """
@@ -95,7 +99,7 @@ def remember(
     decision: str = "",
     watcher: str = "",
 ) -> None:
-    """Write ``supervision.json``, and where Prometheus finds the driver.
+    """Writes ``supervision.json``, and where Prometheus finds the driver.
 
     Args:
         directory: the application's directory.

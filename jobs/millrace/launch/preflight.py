@@ -21,7 +21,7 @@ from millrace.topology.topology import FrozenTopology
 
 
 def preflight(spec: ApplicationSpec, *, discards_state: bool = False) -> Report:
-    """Check what an application needs; changes nothing. Takes some seconds, and up to half a minute without a broker.
+    """Checks what an application needs; changes nothing. Takes some seconds, and up to half a minute without a broker.
 
     Args:
         spec: the specification; the topics that it declares count as there.

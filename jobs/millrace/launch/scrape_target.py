@@ -1,4 +1,4 @@
-"""Where Prometheus finds a driver: a file for its file-based service discovery, kept as the driver comes and goes.
+"""The scrape target of a driver: a file for Prometheus' file-based service discovery.
 
 A driver takes a free port by default and another one at every start, so nothing but its control file knows the address.
 Everybody who probes of an application (deploy's wait for it, a supervising task, a reconcile, a stop) brings the file
@@ -21,7 +21,7 @@ _EVERY_ADDRESS = {"0.0.0.0", "::"}
 
 
 def update_scrape_target(directory: ApplicationDirectory, control: ControlPlane | None, *, is_stopped: bool) -> None:
-    """Write the address of a driver that lives, remove that of one that was stopped.
+    """Writes the address of a driver that lives, removes that of one that was stopped.
 
     The address of a driver that died stays: a scrape that fails is how Prometheus learns of it.
 
@@ -42,7 +42,7 @@ def update_scrape_target(directory: ApplicationDirectory, control: ControlPlane 
 
 
 def remove_scrape_targets_of_others(home: Home) -> tuple[str, ...]:
-    """Remove the files of applications that are not deployed here any more.
+    """Removes the files of applications that are not deployed here any more.
 
     Returns:
         Names of those applications.

@@ -24,7 +24,9 @@ _NOT_IN_DRIVERS = {"install", "launch", "operations", "supervise", "insight", "c
 
 
 def sources_of(module: str, search_path: Sequence[str] = ()) -> dict[str, Path]:
-    """The files of a module and of what it imports, by the names of the modules; empty where it cannot be found.
+    """Returns the files of a module and of what it imports, by the names of the modules.
+
+    There are none where it cannot be found.
 
     Args:
         module: its full name.
@@ -44,7 +46,7 @@ def sources_of(module: str, search_path: Sequence[str] = ()) -> dict[str, Path]:
 
 
 def library_sources() -> dict[str, Path]:
-    """The files of Millrace that a driver runs, where it lies outside of ``site-packages``: a checkout."""
+    """Returns the files of Millrace that a driver runs, where it lies outside of ``site-packages``: a checkout."""
     root = Path(millrace.__file__).resolve().parent
     if _is_installed(root):
         return {}
@@ -56,7 +58,7 @@ def library_sources() -> dict[str, Path]:
 
 
 def installed_packages(search_path: Sequence[str]) -> dict[str, str]:
-    """The installed distributions of an environment by name, with their versions.
+    """Returns the installed distributions of an environment by name, with their versions.
 
     Args:
         search_path: ``sys.path`` of its interpreter.

@@ -1,4 +1,4 @@
-"""Whether the driver that took over from ours works: as long as it may, ours is not started again by itself."""
+"""The successor of our driver, one that took over from it: while it may work, ours is not restarted automatically."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ log = structlog.get_logger(__name__)
 
 
 def successor_is_gone(spec: ApplicationSpec) -> bool:
-    """Whether the status topic shows that no driver works for the application: none published lately, or it has ended.
+    """Returns whether, by the status topic, no driver works for the application: none published lately, or it has
+    ended.
 
     Args:
         spec: of the application.

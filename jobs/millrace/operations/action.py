@@ -1,4 +1,4 @@
-"""What an operation decided or came to, as one of a fixed set: what callers act on. The words are what is printed."""
+"""The actions of operations, a fixed set that callers act on. Their values are printed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Action(StrEnum):
-    """What was done, or is to be done."""
+    """The action that was or is to be done."""
 
     NOTHING = "nothing"
     WAIT = "wait"

@@ -36,7 +36,7 @@ Progress = Callable[[str], None]
 
 
 def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress: Progress = lambda _: None) -> Outcome:
-    """Carry a plan out.
+    """Executes a plan.
 
     Each step is journaled before and after. What was killed or has failed is resumed by :func:`resume`; until then
     no other operation begins, and where the plan holds the application, no process starts it.
@@ -70,7 +70,7 @@ def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress:
 
 
 def resume(application: Application, *, progress: Progress = lambda _: None) -> Outcome:
-    """Go on with the operation that was killed or has failed, at the step that it did not complete.
+    """Resumes the operation that was killed or has failed, at the step that it did not complete.
 
     Raises:
         OperationError: there is none, or it runs in another process.
@@ -84,7 +84,7 @@ def resume(application: Application, *, progress: Progress = lambda _: None) -> 
 
 
 def resume_or(application: Application, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
-    """What a requester that may have been killed does: go on with the operation that it began, or begin it.
+    """Resumes the operation that a requester began before it was killed, or begins it.
 
     Args:
         application: which.
@@ -111,7 +111,7 @@ def resume_or(application: Application, begin: Callable[[], Outcome], *, reporte
 
 
 def abandon(application: Application, *, reason: str) -> OperationRecord:
-    """Give the operation up that was killed or has failed; what it has done until then stays done.
+    """Abandons the operation that was killed or has failed; what it has done until then stays done.
 
     Raises:
         OperationError: there is none, or it runs in another process.

@@ -18,7 +18,7 @@ from millrace.operations.operation import OperationPlan
 
 
 class OperationState(StrEnum):
-    """How far an operation is."""
+    """The state of an operation."""
 
     UNFINISHED = "UNFINISHED"
     COMPLETED = "COMPLETED"
@@ -69,7 +69,7 @@ class OperationJournal:
         self._path = directory.operations / f"{operation_id}.jsonl"
 
     def begin(self, plan: OperationPlan, *, requested_by: str = "") -> None:
-        """The plan, and who asked for it."""
+        """Records the plan, and who asked for it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._append(
             {
@@ -90,19 +90,19 @@ class OperationJournal:
             os.close(descriptor)
 
     def step_begins(self, step: str) -> None:
-        """A step is about to run."""
+        """Records that a step is about to run."""
         self._append({"begin": step})
 
     def step_is_done(self, step: str, result: Mapping[str, Any]) -> None:
-        """A step has done all of its work."""
+        """Records that a step has done all of its work."""
         self._append({"done": step, "result": result})
 
     def step_failed(self, step: str, error: str) -> None:
-        """A step raised."""
+        """Records that a step raised."""
         self._append({"failed": step, "error": error})
 
     def end(self, state: OperationState, why: str) -> None:
-        """Nothing more will be done."""
+        """Records that the operation has ended."""
         self._append({"end": str(state), "why": why})
 
     def _append(self, line: Mapping[str, Any]) -> None:
@@ -115,7 +115,7 @@ class OperationJournal:
 
 
 def operations_of(directory: ApplicationDirectory, *, last: int | None = None) -> list[OperationRecord]:
-    """The operations of an application, oldest first.
+    """Returns the operations of an application, oldest first.
 
     Args:
         directory: the application's directory.
@@ -130,13 +130,13 @@ def operations_of(directory: ApplicationDirectory, *, last: int | None = None) -
 
 
 def unfinished_operation(directory: ApplicationDirectory) -> OperationRecord | None:
-    """The operation that was begun and has neither completed nor been abandoned; there is one at most."""
+    """Returns the operation that was begun and has neither completed nor been abandoned; there is one at most."""
     unfinished = [each for each in operations_of(directory) if each.state is OperationState.UNFINISHED]
     return unfinished[-1] if unfinished else None
 
 
 def holding_operation(directory: ApplicationDirectory, *, within: str = "") -> OperationRecord | None:
-    """The unfinished operation that keeps the application from being started.
+    """Returns the unfinished operation that keeps the application from being started.
 
     Args:
         directory: the application's directory.
@@ -147,7 +147,7 @@ def holding_operation(directory: ApplicationDirectory, *, within: str = "") -> O
 
 
 def refuse_held(directories: Iterable[ApplicationDirectory], *, what: str, within: str = "") -> None:
-    """Nothing, unless an operation holds the application.
+    """Raises if an operation holds the application.
 
     Args:
         directories: where its operations may be; those that do not exist have none.
@@ -163,7 +163,7 @@ def refuse_held(directories: Iterable[ApplicationDirectory], *, what: str, withi
 
 
 def refusal(record: OperationRecord, *, what: str) -> OperationError:
-    """Why something cannot be done while an operation has not ended.
+    """Returns why something cannot be done while an operation has not ended.
 
     Args:
         record: the operation.

@@ -1,4 +1,4 @@
-"""What an operation is: a plan with every decision in it, and steps that execute it, each safe to repeat."""
+"""The parts of an operation: a plan with every decision in it, and steps that execute it, each safe to repeat."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ By name, since those of ``supervise`` are above this package, and a journal that
 
 @dataclass(frozen=True, kw_only=True)
 class OperationPlan:
-    """All that an operation has decided before it changes anything.
+    """The plan of an operation: all that it has decided before it changes anything.
 
     Args:
         operation: its kind, for example ``reset``.
@@ -50,7 +50,7 @@ class OperationPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class StepContext:
-    """What a step is given.
+    """The context of a step.
 
     Args:
         home: the installation.
@@ -79,7 +79,7 @@ class StepContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step.
+    """A step of an operation.
 
     Args:
         name: short, of small letters and hyphens; unique within the operation.
@@ -108,7 +108,7 @@ def operation(kind: str) -> Callable[[Steps], Steps]:
 
 
 def steps_of(plan: OperationPlan) -> Sequence[Step]:
-    """The steps of a plan.
+    """Returns the steps of a plan.
 
     Raises:
         OperationError: this version of Millrace knows no such operation.

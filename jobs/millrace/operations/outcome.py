@@ -1,4 +1,4 @@
-"""What an operation did, or would do."""
+"""The outcome of an operation: what it did, or would do."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Outcome:
 
     @property
     def done(self) -> str:
-        """What was done, as a word: that of the action, or the name of a multi-step operation."""
+        """The outcome as a word: that of the action, or the name of a multi-step operation."""
         return self.operation if self.action is Action.PERFORM else self.action.value
 
     def summary(self) -> dict[str, Any]:
-        """A small document of strict JSON."""
+        """Returns a small document of strict JSON."""
         return strict_json(  # type: ignore[no-any-return]
             {
                 "application": self.application,

@@ -44,7 +44,7 @@ def recovery_drill(
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Kill the worker process of a task with SIGKILL, and wait until the task commits again in another one.
+    """Kills the worker process of a task with SIGKILL, and waits until the task commits again in another one.
 
     What is measured is the time from the kill to the first commit after it, as a user of the results would see it.
     Input must arrive meanwhile: that the task commits is waited for before anything is killed.
@@ -125,7 +125,7 @@ def recovery_drill(
 
 
 def inputs_of(status: ApplicationStatus, task: str) -> list[TopicPartition]:
-    """The input partitions of a task that the status knows offsets of.
+    """Returns the input partitions of a task that the status knows offsets of.
 
     Raises:
         OperationError: it knows none.
@@ -204,7 +204,7 @@ def _has_moved(before: Mapping[TopicPartition, int], now: Mapping[TopicPartition
 
 
 def input_limit_s(status: ApplicationStatus) -> float:
-    """How long a commit of what arrives is waited for before a drill, seconds, beside the time between two commits."""
+    """Returns how long a drill waits for a commit at first, seconds, beside the time between two commits."""
     return _INPUT_LIMIT_S + status.commit_interval_ms / 1000
 
 

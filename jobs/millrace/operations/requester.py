@@ -47,5 +47,5 @@ def on_behalf_of(requester: Requester) -> Iterator[None]:
 
 
 def current_requester() -> Requester:
-    """The requester of this thread's operations; one without a name where none was set."""
+    """Returns the requester of this thread's operations; one without a name where none was set."""
     return _REQUESTER.get(_UNNAMED)

@@ -1,4 +1,4 @@
-"""Which savepoints an application has, in a small local file: for whoever must know at once, such as a form.
+"""The index of an application's savepoints, a small local file for readers that must not wait, such as a form.
 
 The repository may be far away. The file is written again by everything here that looks at a repository or changes it;
 what others put there is known after the next look.
@@ -39,7 +39,7 @@ class KnownSavepoint:
 
 
 def write_index(directory: ApplicationDirectory, manifests: Iterable[Manifest]) -> None:
-    """Replace an application's file.
+    """Replaces an application's file.
 
     Args:
         directory: the application's directory.
@@ -59,7 +59,7 @@ def write_index(directory: ApplicationDirectory, manifests: Iterable[Manifest]) 
 
 
 def read_index(directory: ApplicationDirectory) -> list[KnownSavepoint]:
-    """The savepoints that were there at the last probe, the oldest first; none where nobody has looked. Takes no time.
+    """Returns the savepoints at the last probe, the oldest first; none before the first probe. It takes no time.
 
     Raises:
         OperationError: the file cannot be understood.

@@ -21,7 +21,7 @@ def stop(
     limits: StopLimits | None = None,
     dry_run: bool = False,
 ) -> Outcome:
-    """Stop the application's driver.
+    """Stops the application's driver.
 
     The wish is written first: if the caller dies while it waits, supervision does not start the job again, and the next
     reconcile ends it.

@@ -17,7 +17,7 @@ _STATE_LINE = re.compile(r"^state:[^\n]*$", re.MULTILINE)
 
 
 def suspend(application: Application, *, reason: str, dry_run: bool = False) -> Outcome:
-    """Write ``state: suspended`` into the specification, then stop the application.
+    """Writes ``state: suspended`` into the specification, then stops the application.
 
     No deployment and no reconcile starts it before the file says ``state: running`` again (:func:`set_run_state`, or
     an editor). A crash between the two leaves a job that the next reconcile stops.
@@ -40,7 +40,7 @@ def suspend(application: Application, *, reason: str, dry_run: bool = False) -> 
 
 
 def set_run_state(application: Application, state: RunState, *, reason: str) -> None:
-    """Change ``state`` in an application's specification; the rest of the file stays as it is.
+    """Changes ``state`` in an application's specification; everything else in the file stays as it is.
 
     Raises:
         ConfigurationError: there is no valid specification.

@@ -11,7 +11,7 @@ from millrace.operations.outcome import Outcome
 
 
 def take_over(application: Application, spec: ApplicationSpec, *, reason: str, dry_run: bool = False) -> Outcome:
-    """Sign the offsets that Kafka Streams has committed, so that the application can be deployed and goes on there.
+    """Signs the offsets that Kafka Streams has committed, so that a deployment continues from them.
 
     Its stores are restored from the changelogs when it starts. The way back needs nothing: a Java application goes on
     from our offsets and changelogs.

@@ -21,7 +21,7 @@ def missing_topics(spec: ApplicationSpec) -> tuple[str, ...]:
 
 
 def create_topics(spec: ApplicationSpec) -> tuple[str, ...]:
-    """Create the declared topics that are missing; those that exist are left as they are.
+    """Creates the declared topics that are missing; those that exist are left as they are.
 
     Returns:
         Names of the topics that were created.

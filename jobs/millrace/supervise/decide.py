@@ -12,7 +12,7 @@ from millrace.operations.action import Action
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """What to do and why.
+    """A decision: what to do and why.
 
     Args:
         action: what to do.
@@ -28,7 +28,7 @@ class Decision:
 
 
 def decide(observation: Observation, record: JobRecord | None, spec: SpecFile | None, *, now: float) -> Decision:
-    """The next step towards the desired state.
+    """Returns the next step towards the desired state.
 
     A job that was never deployed, or was asked to stop, is left alone: only a deployment starts it.
 

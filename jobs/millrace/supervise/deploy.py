@@ -46,7 +46,7 @@ def deploy(
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Start the application, or change it to its new specification or code; does nothing if that is what runs.
+    """Starts the application, or changes it to its new specification or code; does nothing if that is what runs.
 
     What was launched is known with its code: the sources of its module and of what that imports, outside of
     ``site-packages``, the lock file of its environment, and the versions that are installed there

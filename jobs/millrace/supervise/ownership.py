@@ -15,7 +15,7 @@ from millrace.supervise.reconcile import reconcile
 
 
 def take_over_supervision(application: Application, *, owner: str) -> Outcome:
-    """Become the owner of an application's job: adopt the one that runs, or start it.
+    """Becomes the owner of an application's job: adopts the one that runs, or starts it.
 
     A job that a planned stop ended stays stopped. One that was stopped because its supervising task was killed starts
     again, as clearing such a task asks for that.
@@ -64,6 +64,6 @@ def take_over_supervision(application: Application, *, owner: str) -> Outcome:
 
 
 def owns(application: Application, *, owner: str) -> bool:
-    """Whether ``owner`` still has the job; a task that was declared dead and comes back finds out here."""
+    """Returns whether ``owner`` still has the job; a task that was declared dead and comes back finds out here."""
     record = application.record
     return record is not None and record.owner == owner

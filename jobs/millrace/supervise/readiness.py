@@ -25,7 +25,7 @@ def wait_until_ready(
     timeout_s: float | None = None,
     on_probe: Callable[[Observation], None] = lambda _: None,
 ) -> Observation:
-    """Wait until the application processes what arrives.
+    """Waits until the application processes what arrives.
 
     Args:
         application: which.
@@ -55,7 +55,7 @@ def wait_until_ready(
 
 
 def failure_of_start(directory: ApplicationDirectory, observation: Observation, *, when: str) -> OperationError:
-    """The error for an application that has not come to work: the driver's own words, where it has said why.
+    """Returns the error for an application that has not become ready: the driver's own words, where it has said why.
 
     Args:
         directory: the application's directory.
@@ -70,7 +70,7 @@ def failure_of_start(directory: ApplicationDirectory, observation: Observation, 
 
 
 def cause_of_failure(directory: ApplicationDirectory, observation: Observation) -> str:
-    """Why an application has not come to work: what its driver said, or what it lacks and the end of its log."""
+    """Returns why an application is not ready: what its driver said, or what is missing and the end of its log."""
     if observation.reason is Reason.ENDED_IN_ERROR:
         return observation.text.rstrip(".") + "."
     if observation.verdict is Verdict.DEAD:
@@ -79,7 +79,7 @@ def cause_of_failure(directory: ApplicationDirectory, observation: Observation) 
 
 
 def is_proven(observation: Observation) -> bool:
-    """Whether an application is healthy and has shown it.
+    """Returns whether an application is healthy and has processed something, or has nothing to process.
 
     One whose queries have only just begun is healthy before the first batch of one of them fails. So each must have
     processed something, or have nothing to process. One that waits behind a transaction of another process has done
@@ -90,14 +90,14 @@ def is_proven(observation: Observation) -> bool:
 
 
 def why_not_proven(observation: Observation) -> str:
-    """What it lacks, for people."""
+    """Returns what is missing for it to be ready, for people."""
     if observation.verdict is not Verdict.HEALTHY and observation.reason is not Reason.HELD_BACK:
         return f"{observation.reason}, {observation.text}"
     return f"sub-topologies {', '.join(map(str, observation.untried))} have input and have processed nothing yet"
 
 
 def mark_good(directory: ApplicationDirectory) -> None:
-    """Keep the specification of the running driver, which is proven, as the last good one.
+    """Keeps the specification of the running driver, which is proven, as the last good one.
 
     The one before it becomes the previous good one. The caller holds the application's lock. Safe to repeat; a kill in
     between at worst leaves the same specification in both places, which the next good one corrects.
@@ -117,7 +117,7 @@ def mark_good(directory: ApplicationDirectory) -> None:
 
 
 def last_good(directory: ApplicationDirectory) -> SpecFile | None:
-    """The newest specification under which the application was healthy, if there is one.
+    """Returns the newest specification under which the application was healthy, if there is one.
 
     Raises:
         ConfigurationError: it is not valid any more, for example as a variable that it names is not set.
@@ -126,7 +126,7 @@ def last_good(directory: ApplicationDirectory) -> SpecFile | None:
 
 
 def previous_good(directory: ApplicationDirectory) -> SpecFile | None:
-    """The specification that was good before the last good one, if there is one.
+    """Returns the specification that was good before the last good one, if there is one.
 
     Raises:
         ConfigurationError: it is not valid any more.
@@ -135,7 +135,7 @@ def previous_good(directory: ApplicationDirectory) -> SpecFile | None:
 
 
 def discard_previous_good(directory: ApplicationDirectory, spec_hash: str) -> None:
-    """Make sure that a specification that was left by a rollback is not the one that the next rollback goes to.
+    """Makes sure that a specification that was left by a rollback is not the one that the next rollback goes to.
 
     The caller holds the application's lock.
     """

@@ -47,7 +47,7 @@ _DOES_NOT_ANSWER = {Reason.HUNG, Reason.NO_ANSWER, Reason.PROCESS_STOPPED}
 
 
 def reconcile(application: Application, *, dry_run: bool = False) -> Outcome:
-    """Bring the application one step nearer to its desired state.
+    """Brings the application one step nearer to its desired state.
 
     Holds the application's lock, so a supervising task and a scheduled reconcile that come at the same time do the
     work once: the second finds a healthy job and does nothing.
@@ -85,7 +85,7 @@ def reconcile(application: Application, *, dry_run: bool = False) -> Outcome:
 
 
 def reconcile_all(home: Home, *, dry_run: bool = False) -> list[Outcome]:
-    """:func:`reconcile` for every application that was deployed here; what fails for one does not keep the others.
+    """Reconciles every application that was deployed here; a failure of one does not affect the others.
 
     Returns:
         One outcome per application, ``FAILED`` for those whose reconcile raised.

@@ -1,4 +1,7 @@
-"""What a deployment of the specification as it is now would do, and what would refuse it; changes nothing."""
+"""The report of what a deployment of the present specification would do, and what would refuse it.
+
+It changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from millrace.operations.journal import holding_operation
 
 @dataclass(frozen=True, kw_only=True)
 class UpgradeReport:
-    """What a deployment would meet.
+    """The report of what a deployment would do, and what would refuse it.
 
     Args:
         application: its name.
@@ -41,7 +44,7 @@ class UpgradeReport:
         return self.report.failed
 
     def lines(self) -> tuple[str, ...]:
-        """The report for people."""
+        """Returns the report for people."""
         return (
             f"A deployment would do: {self.action}",
             *self.differences,
@@ -51,7 +54,7 @@ class UpgradeReport:
         )
 
     def summary(self) -> dict[str, Any]:
-        """A small document of plain data."""
+        """Returns a small document of plain data."""
         return {
             "application": self.application,
             "action": self.action.value,
@@ -64,7 +67,7 @@ class UpgradeReport:
 
 
 def upgrade_report(application: Application) -> UpgradeReport:
-    """Compare the specification with what ran last and with what the broker has.
+    """Compares the specification with what ran last and with what the broker has.
 
     Args:
         application: which.

@@ -52,7 +52,7 @@ class ApplicationExport:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportReport:
-    """What was exported.
+    """The report of an export.
 
     Args:
         applications: all that are deployed.
@@ -66,7 +66,7 @@ class ExportReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why parts could not be had, a line each."""
+        """The reasons why parts are missing, a line each."""
         return tuple(
             f"{each.application}: {part}: {problem}"
             for each in self.applications
@@ -74,7 +74,7 @@ class ExportReport:
         )
 
     def summary(self) -> dict[str, object]:
-        """A small document for JSON."""
+        """Returns a small document for JSON."""
         return {
             "series": {each.application: len(each.samples) for each in self.applications},
             "removed": list(self.removed),
@@ -91,7 +91,7 @@ def export_metrics(
     clock: Callable[[], float] = time.time,
     progress: Callable[[str], None] = lambda _: None,
 ) -> ExportReport:
-    """Work the metrics of :data:`~millrace.metrics.exported.EXPORTED_METRICS` out, and write them to the targets.
+    """Computes the metrics of :data:`~millrace.metrics.exported.EXPORTED_METRICS`, and writes them to the targets.
 
     All applications that were deployed here are exported, whether they run or not. A part that fails (no broker
     answers, say) is told in ``millrace_export_part_ok`` and in the report; the others are exported all the same.

@@ -29,8 +29,9 @@ class Clusters:
     _transactions: dict[ClusterKey, Mapping[str, str]] = field(default_factory=dict)
 
     def administrator(self, config: StreamsConfig) -> KafkaAdmin:
-        """An administrator of a cluster that answers: a broker that does not answer takes its time limit once, not in
-        each part.
+        """Returns an administrator of a cluster that answers.
+
+        A broker that does not costs its time limit once, not in each part.
 
         Raises:
             MillraceError: it does not, or did not when it was asked for another part or application.
@@ -50,7 +51,7 @@ class Clusters:
         return found
 
     def transactions(self, config: StreamsConfig) -> Mapping[str, str]:
-        """See :func:`list_transactions`."""
+        """Works like :func:`list_transactions`."""
         key = _key(config)
         if key not in self._transactions:
             settings = config.client_settings("admin.")
@@ -64,7 +65,9 @@ def _key(config: StreamsConfig) -> ClusterKey:
 
 @dataclass
 class ExportedApplication:
-    """One application; what cannot be had raises where it is asked for, so that other parts go on.
+    """An application whose metrics are exported.
+
+    A part that is not available raises where it is asked for, so that others go on.
 
     Args:
         home: the installation.

@@ -1,4 +1,4 @@
-"""What the broker tells: changelogs, transactions, lag, and how long a restoration would take."""
+"""The metrics from the broker: changelogs, transactions, lag, and how long a restoration would take."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def changelogs(exported: ExportedApplication) -> Iterable[Sample]:
 
 
 def transactions(exported: ExportedApplication) -> Iterable[Sample]:
-    """The broker's view of the application's transactional ids."""
+    """Yields the broker's view of the application's transactional ids."""
     config = exported.config
     _ = exported.admin  # the broker's tool takes minutes to find that the broker does not answer
     own = own_transactional_ids(config.application_id)
@@ -64,7 +64,7 @@ def transactions(exported: ExportedApplication) -> Iterable[Sample]:
 
 
 def own_transactional_ids(application_id: str) -> re.Pattern[str]:
-    """The ids of an application's tasks, drivers and operations; those of ``a-b`` are none of ``a``."""
+    """Returns the ids of an application's tasks, drivers and operations; those of ``a-b`` are none of ``a``."""
     return re.compile(rf"{re.escape(application_id)}-(\d+_\d+|start|driver|compaction)")
 
 
@@ -77,7 +77,7 @@ def lag(exported: ExportedApplication) -> Iterable[Sample]:
 
 
 def recovery(exported: ExportedApplication) -> Iterable[Sample]:
-    """How long a restoration on this host would take."""
+    """Yields how long a restoration on this host would take."""
     estimate = estimate_for(exported.config, exported.topology, admin=exported.admin)
     yield Sample(m.RESTORE_ESTIMATE, estimate.restore_s, (RestoreFrom.CHANGELOG,))
     yield Sample(m.RESTORE_ESTIMATE_RECORDS, estimate.records, (RestoreFrom.CHANGELOG,))

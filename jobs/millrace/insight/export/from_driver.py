@@ -1,4 +1,4 @@
-"""What the driver's own metrics tell once they are put in relation."""
+"""The metrics computed from the driver's own ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from millrace.metrics.definitions import PHASE_SECONDS_TOTAL, Phase
 
 
 def eos(exported: ExportedApplication) -> Iterable[Sample]:
-    """The share of time in transactions; nothing where the application does not run."""
+    """Yields the share of time in transactions; nothing where the application does not run."""
     record = read_record(exported.directory)
     if record is None or record.driver is None:
         return
@@ -44,7 +44,9 @@ def eos(exported: ExportedApplication) -> Iterable[Sample]:
 
 
 def eos_overhead(exposition: str) -> dict[str, float]:
-    """By sub-topology the share of the phases' seconds that is of phase commit; without those that did nothing yet.
+    """Returns, by sub-topology, the share of the commit phase in all phases' seconds.
+
+    Sub-topologies that did nothing yet are left out.
 
     Args:
         exposition: what the driver serves at ``/metrics``.

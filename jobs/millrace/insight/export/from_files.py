@@ -1,4 +1,4 @@
-"""What the files of an installation tell: supervision, operations, drills, savepoints, space, the standby."""
+"""The metrics from the files of an installation: supervision, operations, drills, savepoints, space, the standby."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from millrace.operations.standby.status import read_standby_status
 
 
 def supervision(exported: ExportedApplication) -> Iterable[Sample]:
-    """Whether it should run and does, and who looks after it. Leaves no trace of its own probe."""
+    """Yields whether it should run and does, and who looks after it. Leaves no trace of its own probe."""
     evidence = collect_evidence(exported.handle)
     record = evidence.record
     if record is None:
@@ -86,7 +86,7 @@ def _result(record: OperationRecord) -> OperationResult:
 
 
 def drills(exported: ExportedApplication) -> Iterable[Sample]:
-    """Recovery times that drills measured."""
+    """Yields the recovery times that drills measured."""
     counts: Counter[tuple[str, str]] = Counter()
     latest: dict[tuple[str, str], float] = {}
     durations: dict[str, float] = {}
@@ -108,7 +108,7 @@ def drills(exported: ExportedApplication) -> Iterable[Sample]:
 
 
 def savepoints(exported: ExportedApplication) -> Iterable[Sample]:
-    """How many there are, and the age and size of the newest complete one."""
+    """Yields how many there are, and the age and size of the newest complete one."""
     if exported.spec.savepoints.interval_s is not None:
         yield Sample(m.SAVEPOINT_INTERVAL, exported.spec.savepoints.interval_s)
     manifests = repository_of(exported.home, exported.spec).manifests()
@@ -122,7 +122,7 @@ def savepoints(exported: ExportedApplication) -> Iterable[Sample]:
 
 
 def state(exported: ExportedApplication) -> Iterable[Sample]:
-    """Space on the file system of the state directory."""
+    """Yields the space on the file system of the state directory."""
     directory = Path(exported.config.state_dir).absolute()
     while not directory.exists():
         directory = directory.parent
@@ -132,7 +132,7 @@ def state(exported: ExportedApplication) -> Iterable[Sample]:
 
 
 def standby(exported: ExportedApplication) -> Iterable[Sample]:
-    """How far the copies of this host's standby are."""
+    """Yields how far the copies of this host's standby are."""
     status = read_standby_status(Path(exported.config.state_dir), exported.config.application_id)
     if status is None:
         return
@@ -145,7 +145,7 @@ def standby(exported: ExportedApplication) -> Iterable[Sample]:
 
 
 def seconds_of(moment: str | float) -> float:
-    """Seconds since the epoch of a moment in ISO 8601, or as such a number already."""
+    """Returns the seconds since the epoch of a moment in ISO 8601, or as such a number already."""
     return datetime.fromisoformat(moment).timestamp() if isinstance(moment, str) else float(moment)
 
 

@@ -19,7 +19,7 @@ from millrace.metrics.exported import EXPORTED_METRICS
 
 @dataclass(frozen=True)
 class Sample:
-    """One value.
+    """A value of a series.
 
     Args:
         metric: what it is of.

@@ -1,4 +1,7 @@
-"""Where an export goes: a Pushgateway, or a text file that a collector reads. What is gone disappears there."""
+"""The targets of an export: a Pushgateway, or a text file that a collector reads.
+
+Series that are gone disappear there.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ class MetricsTarget(Protocol):
     """Takes an export."""
 
     def write(self, groups: Groups) -> tuple[str, ...]:
-        """Replace what an earlier export left by this one.
+        """Replaces what an earlier export left by this one.
 
         Returns:
             The applications whose series were removed, as far as the target tells.
@@ -38,7 +41,7 @@ class MetricsTarget(Protocol):
 
 @dataclass(frozen=True)
 class TextFile:
-    """One file with all applications, replaced as a whole.
+    """A text file with all applications, replaced as a whole.
 
     Args:
         path: a name that ends in ``.prom`` gets Prometheus' text format, as node_exporter's textfile collector wants
@@ -48,7 +51,7 @@ class TextFile:
     path: Path
 
     def write(self, groups: Groups) -> tuple[str, ...]:
-        """See :meth:`MetricsTarget.write`."""
+        """Works like :meth:`MetricsTarget.write`."""
         try:
             write_atomically(self.path, (text_format if self.path.suffix == ".prom" else openmetrics)(groups))
         except OSError as error:
@@ -73,7 +76,7 @@ class Pushgateway:
     instance: str = field(default_factory=socket.gethostname)
 
     def write(self, groups: Groups) -> tuple[str, ...]:
-        """See :meth:`MetricsTarget.write`."""
+        """Works like :meth:`MetricsTarget.write`."""
         # The client writes the address of each request into its log.
         address, login = without_login(self.url).rstrip("/"), login_of(self.url)
         with httpx.Client(base_url=address, auth=login, timeout=_LIMIT_S, trust_env=False) as client:

@@ -1,4 +1,4 @@
-"""What is to be seen of applications, as data for people's pages: never slow, and it never raises for a bad one."""
+"""The overview of applications, as data for pages: it is never slow, and never raises for a bad application."""
 
 from millrace.insight.overview.graph import Graph, GraphNode, GraphPart, NodeKind, PartState
 from millrace.insight.overview.model import (

@@ -1,4 +1,4 @@
-"""From what was seen to what is shown. Pure."""
+"""The assembly of an overview from what was probed. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SHOWN_TASKS = 500
 
 
 def overview(probe: ApplicationProbe, samples: tuple[Sample, ...], savepoints: Savepoints) -> ApplicationOverview:
-    """One application at a glance.
+    """An application at a glance.
 
     Args:
         probe: the last probe of it.
@@ -102,7 +102,7 @@ def details(
     operations: tuple[OperationView, ...],
     log: str,
 ) -> ApplicationDetails:
-    """Everything that is known of one application.
+    """Returns everything that is known of one application.
 
     Args:
         probe: the last probe of it.

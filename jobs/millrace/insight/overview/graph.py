@@ -16,7 +16,7 @@ _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class NodeKind(StrEnum):
-    """What a node is."""
+    """The kind of a node."""
 
     SOURCE = "source"
     PROCESSOR = "processor"
@@ -24,7 +24,7 @@ class NodeKind(StrEnum):
 
 
 class PartState(StrEnum):
-    """How a sub-topology is."""
+    """The state of a sub-topology."""
 
     RUNNING = "running"
     BEHIND = "behind"
@@ -101,7 +101,7 @@ class Graph:
 
 @dataclass(frozen=True, kw_only=True)
 class Flows:
-    """What was measured along the edges, records per second.
+    """The rates measured along the edges, records per second.
 
     Args:
         read: by topic.
@@ -115,7 +115,7 @@ class Flows:
 
 
 def graph_of(status: ApplicationStatus, flows: Flows, *, is_current: bool) -> Graph | None:
-    """The topology of a status; none where the driver has not accepted one yet.
+    """Returns the topology of a status; none where the driver has not accepted one yet.
 
     Args:
         status: the driver's.

@@ -1,4 +1,4 @@
-"""What was seen at the last probes of an application: rates and the trend of the lag come from it.
+"""The history of an application's last probes: rates and the trend of the lag come from it.
 
 It lives in the memory of the process that looks. Nothing writes it down: a rate needs two probes and a trend a minute
 of them, so a new process knows both again before anybody misses them, and looking at an application changes no file of
@@ -27,7 +27,7 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One probe of an application that answered.
+    """A sample: one probe of an application that answered.
 
     Args:
         at: seconds since the epoch.
@@ -58,26 +58,26 @@ class History:
         self._lock = threading.Lock()
 
     def add(self, sample: Sample) -> None:
-        """Another probe; one that is not later than the last is left out."""
+        """Adds another probe; one that is not later than the last is left out."""
         with self._lock:
             if not self._samples or sample.at > self._samples[-1].at:
                 self._samples.append(sample)
 
     def samples(self) -> tuple[Sample, ...]:
-        """All probes that are kept, oldest first."""
+        """Returns all probes that are kept, oldest first."""
         with self._lock:
             return tuple(self._samples)
 
 
 def lag_points(samples: tuple[Sample, ...]) -> tuple[LagPoint, ...]:
-    """The lag over time, thinned out to what a small picture can show; the last one is always there."""
+    """Returns the lag over time, thinned out to what a small picture can show; the last one is always there."""
     known = [LagPoint(at=each.at, lag=each.lag) for each in samples if each.lag is not None]
     step = -(-len(known) // _SHOWN_POINTS) or 1
     return tuple(reversed(known[::-1][::step]))
 
 
 def lag_trend(samples: tuple[Sample, ...]) -> Trend:
-    """Whether the lag grows: by the means of the first and the last third of the last two minutes."""
+    """Returns whether the lag grows: by the means of the first and the last third of the last two minutes."""
     if not samples:
         return Trend.UNKNOWN
     recent = [
@@ -96,7 +96,7 @@ def lag_trend(samples: tuple[Sample, ...]) -> Trend:
 
 
 def rate(samples: tuple[Sample, ...], value: Callable[[Sample], int | None]) -> float | None:
-    """How fast a counter grew over the last half minute, per second; none where one driver was not seen twice.
+    """Returns the rate of a counter over the last half minute, per second; none where one driver was not probed twice.
 
     Args:
         samples: oldest first.
@@ -110,7 +110,7 @@ def rate(samples: tuple[Sample, ...], value: Callable[[Sample], int | None]) -> 
 
 
 def rates(samples: tuple[Sample, ...], value: Callable[[Sample], Mapping[_Key, int]]) -> dict[_Key, float]:
-    """As :func:`rate`, of many counters at once."""
+    """Works like :func:`rate`, of many counters at once."""
     pair = _pair(samples)
     if pair is None:
         return {}
@@ -120,7 +120,7 @@ def rates(samples: tuple[Sample, ...], value: Callable[[Sample], Mapping[_Key, i
 
 
 def flows(samples: tuple[Sample, ...]) -> Flows:
-    """What flows along the edges of the topology."""
+    """Returns the rates along the edges of the topology."""
     return Flows(
         read=rates(samples, lambda sample: sample.read),
         written=rates(samples, lambda sample: sample.written),

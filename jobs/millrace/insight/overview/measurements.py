@@ -1,4 +1,4 @@
-"""What an overview takes from a driver's ``/metrics``. Pure."""
+"""The measurements that an overview takes from a driver's ``/metrics``. Pure."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Measurements:
 
 
 def measurements(text: str) -> Measurements:
-    """Read Prometheus' text format.
+    """Reads Prometheus' text format.
 
     Args:
         text: what ``/metrics`` answered.

@@ -1,4 +1,4 @@
-"""What an overview says about applications: plain data, ready to be shown, with nothing to be asked any more."""
+"""The model of an overview: plain data about applications, ready to be shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.insight.overview.graph import Graph
 
 
 class Trend(StrEnum):
-    """Where the lag is going."""
+    """The trend of the lag."""
 
     UNKNOWN = "unknown"
     STEADY = "steady"
@@ -48,7 +48,7 @@ class Recovery:
 
 @dataclass(frozen=True, kw_only=True)
 class SavepointView:
-    """One savepoint.
+    """A savepoint, as it is shown.
 
     Args:
         name: its name.
@@ -115,7 +115,7 @@ class DeadLettersView:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskView:
-    """One task.
+    """A task: its sub-topology, its partition and the topics that it reads.
 
     Args:
         id: ``<sub-topology>_<partition>``.
@@ -144,7 +144,7 @@ class TaskView:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreView:
-    """One store over all tasks.
+    """A store over all tasks.
 
     Args:
         name: its name.
@@ -165,7 +165,7 @@ class StoreView:
 
 @dataclass(frozen=True, kw_only=True)
 class InputView:
-    """One input partition.
+    """An input partition.
 
     Args:
         topic: the topic.
@@ -230,7 +230,7 @@ class OperationView:
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationOverview:
-    """One application at a glance.
+    """An application at a glance.
 
     Args:
         name: its name.
@@ -295,7 +295,7 @@ class ApplicationOverview:
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationDetails:
-    """Everything that is known of one application.
+    """Returns everything that is known of one application.
 
     Args:
         overview: it at a glance.

@@ -1,4 +1,4 @@
-"""What was done to an application: the ends of its journals, and its savepoints. Nothing here raises."""
+"""The history of operations on an application: the ends of its journals, and its savepoints. Nothing here raises."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_DETAILS = 500
 
 
 def journal_end(directory: ApplicationDirectory, *, limit: int = _SHOWN_ENTRIES) -> tuple[JournalEntry, ...]:
-    """The last entries of an application's journal, the newest first; of a long journal only the end is read.
+    """Returns the last entries of an application's journal, the newest first; of a long journal only the end is read.
 
     Args:
         directory: the application's directory.
@@ -72,7 +72,7 @@ def _words(value: Any) -> str:
 def last_operations(
     directory: ApplicationDirectory, *, limit: int = _SHOWN_OPERATIONS
 ) -> tuple[tuple[OperationView, ...], str]:
-    """The last multi-step operations, the newest first, and why they could not be read.
+    """Returns the last multi-step operations, the newest first, and why they could not be read.
 
     Args:
         directory: the application's directory.
@@ -98,7 +98,7 @@ def _operation(record: OperationRecord) -> OperationView:
 
 
 def savepoints_of(application: Application) -> Savepoints:
-    """The savepoints of an application; where they lie far away, this takes as long as that place does."""
+    """Returns the savepoints of an application; with a remote repository this takes as long as that does."""
     try:
         manifests = list_savepoints(application)
     except MillraceError as error:

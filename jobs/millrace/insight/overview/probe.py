@@ -1,4 +1,7 @@
-"""One probe of one application: its files, its process, and what its driver says. Changes nothing and never raises."""
+"""The probe of an application: its files, its process, and what its driver says.
+
+It changes nothing and never raises.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationProbe:
-    """What one probe found.
+    """The result of one probe.
 
     Args:
         application: its name.
@@ -49,7 +52,7 @@ class ApplicationProbe:
     problem: str = ""
 
     def sample(self) -> Sample | None:
-        """What history keeps of it; none where no driver answered."""
+        """Returns the sample that the history keeps; none where no driver answered."""
         status, measured = self.status, self.measured or Measurements()
         if status is None:
             return None
@@ -66,7 +69,7 @@ class ApplicationProbe:
 
 
 def probe_application(application: Application, *, timeout_s: float = ANSWER_LIMIT_S) -> ApplicationProbe:
-    """Look at an application; takes milliseconds, or some seconds where its driver is slow.
+    """Looks at an application; takes milliseconds, or some seconds where its driver is slow.
 
     Args:
         application: which.
@@ -85,7 +88,7 @@ def probe_application(application: Application, *, timeout_s: float = ANSWER_LIM
 
 
 def unknown(application: str, problem: str, *, at: float) -> ApplicationProbe:
-    """A probe that saw nothing.
+    """Returns a probe that saw nothing.
 
     Args:
         application: its name.

@@ -1,4 +1,4 @@
-"""One probe of all applications, or at one, for whoever does not keep looking."""
+"""A single probe of all applications, or of one, for callers that do not keep looking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from millrace.install.home import Home
 
 
 def applications_overview(home: Home, *, timeout_s: float = 10.0) -> tuple[ApplicationOverview, ...]:
-    """All applications of an installation by name. Rates are those since the drivers started, and no trend is known.
+    """Returns all applications of an installation by name.
+
+    Rates are those since the drivers started, and no trend is known.
 
     Args:
         home: the installation.
@@ -23,7 +25,7 @@ def applications_overview(home: Home, *, timeout_s: float = 10.0) -> tuple[Appli
 
 
 def application_overview(application: Application, *, timeout_s: float = 10.0) -> ApplicationDetails:
-    """One application, as :func:`applications_overview`.
+    """Returns one application, as :func:`applications_overview`.
 
     Args:
         application: which.

@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class WatchOptions:
-    """How often to look.
+    """The options of a watch: how often it probes.
 
     Args:
         interval_s: seconds between probes of an application.
@@ -90,7 +90,7 @@ class OverviewWatch:
         self._asked_at = time.monotonic()
 
     def applications(self) -> tuple[ApplicationOverview, ...]:
-        """All applications by name; waits for first probes only, and not long."""
+        """Returns all applications by name; waits for first probes only, and not long."""
         watched = self._keep_up()
         deadline = time.monotonic() + self._options.first_probe_s
         for each in watched:
@@ -98,7 +98,7 @@ class OverviewWatch:
         return tuple(overview(self._probe(each), each.history.samples(), each.savepoints) for each in watched)
 
     def application(self, name: str) -> ApplicationDetails:
-        """One application.
+        """An application in the table of ``millrace status``.
 
         Raises:
             OperationError: there is none of that name.
@@ -123,7 +123,7 @@ class OverviewWatch:
         )
 
     def close(self) -> None:
-        """End all threads; one that waits for a driver ends when that has answered."""
+        """Ends all threads; one that waits for a driver ends when that has answered."""
         with self._lock:
             for each in self._watched.values():
                 each.gone.set()
@@ -185,5 +185,5 @@ class OverviewWatch:
 
 
 def no_such_application(name: str) -> OperationError:
-    """The error for a name that is none."""
+    """Returns the error for an unknown name."""
     return OperationError(f"There is no application {name!r}.", remedy="see all of them with `millrace status`")

@@ -1,4 +1,4 @@
-"""What a launcher is, and how a driver's process is started and ended on this host."""
+"""The interface of launchers, and the start and end of a driver's process on this host."""
 
 from __future__ import annotations
 
@@ -53,11 +53,14 @@ class Launcher(Protocol):
     kind: str
 
     def state_elsewhere(self, spec: ApplicationSpec) -> str:
-        """Where the application's stores are if not on this host, in words; empty where operations can read them."""
+        """Returns where the application's stores are if not on this host, in words.
+
+        It is empty if operations can read them.
+        """
         ...
 
     def plan(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> Launch:
-        """What would be started.
+        """Returns the driver that would be started.
 
         Raises:
             ConfigurationError: the specification lacks something that this launcher needs.
@@ -65,7 +68,7 @@ class Launcher(Protocol):
         ...
 
     def start(self, launch: Launch, directory: ApplicationDirectory) -> DriverInstance:
-        """Start it and return as soon as it can be named.
+        """Starts it and returns as soon as it can be named.
 
         Raises:
             OperationError: it could not be started, or a driver of the application lives already.
@@ -73,7 +76,7 @@ class Launcher(Protocol):
         ...
 
     def find(self, directory: ApplicationDirectory) -> DriverInstance | None:
-        """The driver that was started and that the record does not name, since whoever started it was killed.
+        """Returns the driver that was started and that the record does not name, since whoever started it was killed.
 
         Raises:
             OperationError: there is one and it cannot be told, or no process can be asked.
@@ -81,7 +84,7 @@ class Launcher(Protocol):
         ...
 
     def instance_of(self, values: Mapping[str, Any]) -> DriverInstance | None:
-        """The driver in a record, as its ``to_mapping`` wrote it; none where the record has none.
+        """Returns the driver in a record, as its ``to_mapping`` wrote it; none where the record has none.
 
         Raises:
             OperationError: the values name no driver.
@@ -90,7 +93,7 @@ class Launcher(Protocol):
 
 
 def driver_command(spec: ApplicationSpec, directory: ApplicationDirectory) -> tuple[str, ...]:
-    """The command that runs the driver: ``millrace run``, or the specification's own with its places filled in."""
+    """Returns the command of the driver: ``millrace run``, or the specification's own with placeholders filled in."""
     template = spec.launcher.command or [
         "{python}", "-m", "millrace", "run", "{spec}", "--run-directory", "{run_directory}",
     ]  # fmt: skip
@@ -105,7 +108,7 @@ def _fill(argument: str, places: Mapping[str, str]) -> str:
 
 
 def driver_environment(spec: ApplicationSpec, directory: ApplicationDirectory) -> dict[str, str]:
-    """The variables of a driver on this host.
+    """Returns the variables of a driver on this host.
 
     The workers' interpreter is set, because Spark otherwise takes the first ``python3`` of the path, which lacks the
     libraries.
@@ -122,7 +125,7 @@ def driver_environment(spec: ApplicationSpec, directory: ApplicationDirectory) -
 
 
 def rotate_log(log: Path) -> None:
-    """Keep the logs of the last starts as ``driver.log.1`` (the youngest) to ``driver.log.5``."""
+    """Keeps the logs of the last starts as ``driver.log.1`` (the youngest) to ``driver.log.5``."""
     for number in range(KEPT_LOGS - 1, 0, -1):
         older = log.with_name(f"{log.name}.{number}")
         if older.exists():
@@ -132,7 +135,7 @@ def rotate_log(log: Path) -> None:
 
 
 def start_detached(launch: Launch, directory: ApplicationDirectory) -> LocalProcess:
-    """Start a driver in a session of its own, so that it survives the caller, and return at once.
+    """Starts a driver in a session of its own, so that it survives the caller, and returns at once.
 
     The new process inherits the lock on ``driver.lock``: while it lives no process starts a second one, whatever became
     of the record.
@@ -175,7 +178,7 @@ def start_detached(launch: Launch, directory: ApplicationDirectory) -> LocalProc
 
 
 def lives(directory: ApplicationDirectory) -> bool:
-    """Whether a process that was launched as this application's driver still lives, by its lock on ``driver.lock``."""
+    """Returns whether a process launched as this application's driver still lives, by its lock on ``driver.lock``."""
     try:
         lock = os.open(directory.driver_lock, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -205,19 +208,19 @@ def _wait_for_driver_lock(lock: int, directory: ApplicationDirectory) -> bool:
 
 
 class HostLauncher:
-    """What the launchers share whose driver is a detached process on this host."""
+    """The base of launchers whose driver is a detached process on this host."""
 
     def state_elsewhere(self, spec: ApplicationSpec) -> str:
-        """The workers of this host have them, or share ``state.dir`` with it."""
+        """Returns the workers of this host have them, or share ``state.dir`` with it."""
         del spec
         return ""
 
     def start(self, launch: Launch, directory: ApplicationDirectory) -> DriverInstance:
-        """Start it and return at once; see :func:`start_detached`."""
+        """Starts it and returns at once; see :func:`start_detached`."""
         return start_detached(launch, directory)
 
     def find(self, directory: ApplicationDirectory) -> DriverInstance | None:
-        """The process that holds ``driver.lock``, where one does.
+        """Returns the process that holds ``driver.lock``, where one does.
 
         Raises:
             OperationError: something holds the lock and cannot be found.
@@ -233,5 +236,5 @@ class HostLauncher:
         return LocalProcess(process)
 
     def instance_of(self, values: Mapping[str, Any]) -> DriverInstance | None:
-        """The process in a record."""
+        """Returns the process in a record."""
         return None if values.get("pid") is None else LocalProcess(ProcessIdentity.from_mapping(values))

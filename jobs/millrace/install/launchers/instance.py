@@ -15,7 +15,7 @@ from millrace.processes import ProcessIdentity
 
 
 class Presence(StrEnum):
-    """Whether a driver is there."""
+    """The presence of a driver."""
 
     ALIVE = "alive"
     GONE = "gone"
@@ -27,7 +27,7 @@ class Presence(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ControlPlane:
-    """How a driver is asked.
+    """The access to a driver's control plane.
 
     Args:
         address: ``http://host:port``.
@@ -40,7 +40,7 @@ class ControlPlane:
 
 @dataclass(frozen=True, kw_only=True)
 class DriverEnd:
-    """How a driver ended, as it said itself or as its exit code says.
+    """The end of a driver, as it reported it or as its exit code says.
 
     Args:
         exit_code: see :class:`millrace.driver.ending.ExitCode`.
@@ -54,7 +54,7 @@ class DriverEnd:
 
     @classmethod
     def fenced(cls, name: str) -> DriverEnd:
-        """Of a driver elsewhere, of which only the exit code is known.
+        """Returns the end of a driver elsewhere, of which only the exit code is known.
 
         Args:
             name: the driver.
@@ -68,7 +68,7 @@ class DriverEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """One probe of a driver.
+    """The result of a probe of a driver.
 
     Args:
         presence: whether it is there.
@@ -87,7 +87,7 @@ class Probe:
 
 @dataclass(frozen=True, kw_only=True)
 class EndLimits:
-    """How long each step of ending a driver by force may take.
+    """The time limits of each step of ending a driver by force.
 
     Args:
         terminate_s: time to end after it was told to (SIGTERM), seconds.
@@ -100,7 +100,7 @@ class EndLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """What became of a driver that was ended by force.
+    """The outcome of ending a driver by force.
 
     Args:
         steps: what was done.
@@ -118,7 +118,7 @@ class DriverInstance(Protocol):
 
     @property
     def name(self) -> str:
-        """For people: ``process 4711``."""
+        """The name for people: ``process 4711``."""
         ...
 
     @property
@@ -132,15 +132,18 @@ class DriverInstance(Protocol):
         ...
 
     def to_mapping(self) -> Mapping[str, Any]:
-        """For the record, JSON-compatible."""
+        """Returns the driver for the record, JSON-compatible."""
         ...
 
     def probe(self, directory: ApplicationDirectory) -> Probe:
-        """See whether it is there and how it is asked; never raises for what is wrong with the driver or its place."""
+        """Probes whether the driver is there and how it is asked.
+
+        It never raises for a problem of the driver or its host.
+        """
         ...
 
     def end(self, directory: ApplicationDirectory, limits: EndLimits) -> Ended:
-        """End it and all that it brought along, without asking it, and take away what is left of one that has ended.
+        """Ends it and all that it brought along, without asking it, and takes away what is left of one that has ended.
 
         Safe to repeat.
         """
@@ -148,7 +151,7 @@ class DriverInstance(Protocol):
 
 
 def is_alive(driver: DriverInstance | None, directory: ApplicationDirectory) -> bool:
-    """Whether a driver is there, for those who must not guess.
+    """Returns whether a driver is there, for those who must not guess.
 
     Raises:
         OperationError: whoever knows cannot be asked.

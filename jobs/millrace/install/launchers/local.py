@@ -13,7 +13,7 @@ class LocalLauncher(HostLauncher):
     kind = "local"
 
     def plan(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> Launch:
-        """The driver's command, variables and log."""
+        """Returns the driver's command, variables and log."""
         return Launch(
             command=driver_command(spec, directory),
             environment=driver_environment(spec, directory),

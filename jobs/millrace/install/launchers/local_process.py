@@ -37,15 +37,15 @@ class LocalProcess:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name for people."""
         return f"process {self.process.pid}"
 
     def to_mapping(self) -> Mapping[str, Any]:
-        """``pid`` and ``start_time``."""
+        """Returns ``pid`` and ``start_time``."""
         return self.process.to_mapping()
 
     def probe(self, directory: ApplicationDirectory) -> Probe:
-        """Ask the kernel, and read the control file that the driver wrote."""
+        """Asks the kernel, and reads the control file that the driver wrote."""
         if self.process.is_alive():
             stopped = stopped_processes(self.process.pid)
             return Probe(presence=Presence.ALIVE, control=_control(directory, self.process), stopped=_in_words(stopped))
@@ -57,7 +57,10 @@ class LocalProcess:
         return Probe(presence=Presence.GONE, text=f"{self.name} ended without being asked to")
 
     def end(self, directory: ApplicationDirectory, limits: EndLimits) -> Ended:
-        """SIGTERM, then SIGKILL, to its whole session; what a driver leaves when it dies is ended too."""
+        """Sends SIGTERM, then SIGKILL, to the driver's whole session.
+
+        Processes that a dead driver left are ended too.
+        """
         pid, steps = self.process.pid, []
         for number, limit_s in ((signal.SIGTERM, limits.terminate_s), (signal.SIGKILL, limits.kill_s)):
             if not session_members(pid, directory):

@@ -14,12 +14,12 @@ _LAUNCHERS: dict[str, Launcher] = {}
 
 
 def register_launcher(launcher: Launcher) -> None:
-    """Make a launcher known under its kind; a later one of the same kind takes its place."""
+    """Registers a launcher under its kind; a later one of the same kind replaces it."""
     _LAUNCHERS[launcher.kind] = launcher
 
 
 def launcher_of_kind(kind: str) -> Launcher:
-    """The launcher ``kind``.
+    """Returns the launcher ``kind``.
 
     Raises:
         ConfigurationError: there is none; the message lists those that there are.
@@ -32,7 +32,7 @@ def launcher_of_kind(kind: str) -> Launcher:
 
 
 def refuse_state_elsewhere(spec: ApplicationSpec, *, what: str) -> None:
-    """Refuse what reads or writes the stores of an application that does not keep them on this host.
+    """Refuses what reads or writes the stores of an application that does not keep them on this host.
 
     Args:
         spec: the application's specification.

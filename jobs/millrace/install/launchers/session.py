@@ -17,7 +17,7 @@ _POLL_S = 0.05
 
 
 def session_members(leader: int, directory: ApplicationDirectory) -> list[ProcessIdentity]:
-    """The live processes of the session that the driver ``leader`` opened: its JVM, the Python workers, itself.
+    """Returns the live processes of the session that the driver ``leader`` opened: its JVM, the Python workers, itself.
 
     A process counts only if it carries the application's run directory in its environment: the number of a session
     that is gone may belong to another process by now.
@@ -38,7 +38,7 @@ def session_members(leader: int, directory: ApplicationDirectory) -> list[Proces
 
 
 def find_driver(directory: ApplicationDirectory) -> ProcessIdentity | None:
-    """The driver of the application that the record does not know: launched by an operation that was killed at once."""
+    """Returns a driver of the application that the record lacks: the operation that launched it was killed at once."""
     for pid in psutil.pids():
         try:
             if os.getsid(pid) == pid and psutil.Process(pid).environ().get(RUN_DIRECTORY_VARIABLE) == str(
@@ -51,7 +51,9 @@ def find_driver(directory: ApplicationDirectory) -> ProcessIdentity | None:
 
 
 def stopped_processes(leader: int) -> list[tuple[int, str]]:
-    """Number and name of the processes of a session that a signal has stopped; none where there is no ``/proc``.
+    """Returns the number and name of the processes of a session that a signal has stopped.
+
+    There are none without ``/proc``.
 
     One look at the kernel's table, as a supervisor looks every second: nothing of the processes themselves is read.
     """
@@ -70,12 +72,12 @@ def stopped_processes(leader: int) -> list[tuple[int, str]]:
 
 
 def signal_session(leader: int, directory: ApplicationDirectory, number: signal.Signals) -> int:
-    """Send a signal to all members of the session; how many there were."""
+    """Sends a signal to all members of the session, and returns how many there were."""
     return sum(member.send_signal(number) for member in session_members(leader, directory))
 
 
 def wait_until_session_is_gone(leader: int, directory: ApplicationDirectory, *, timeout_s: float) -> bool:
-    """Wait until no member of the session lives, for at most ``timeout_s`` seconds; whether none does."""
+    """Waits until no member of the session lives, for at most ``timeout_s`` seconds, and returns whether none does."""
     deadline = time.monotonic() + timeout_s
     while session_members(leader, directory):
         if time.monotonic() >= deadline:

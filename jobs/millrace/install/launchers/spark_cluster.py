@@ -58,7 +58,7 @@ class SparkCluster:
         return f"spark://{_HOST}:{self._port}"
 
     def start(self, *, timeout_s: float = 60.0) -> None:
-        """Start everything and return when all workers are registered.
+        """Starts everything and returns when all workers are registered.
 
         Raises:
             OperationError: they were not in time; everything is ended again.
@@ -74,7 +74,7 @@ class SparkCluster:
             raise
 
     def add_worker(self, *, timeout_s: float = 60.0) -> None:
-        """Start one more worker and return when it is registered.
+        """Starts one more worker and returns when it is registered.
 
         Raises:
             OperationError: it was not in time; everything is ended.
@@ -88,7 +88,7 @@ class SparkCluster:
             raise
 
     def state(self) -> dict[str, Any]:
-        """What the master says of workers and applications; empty if it does not answer."""
+        """Returns what the master says of workers and applications; empty if it does not answer."""
         try:
             answer = httpx.get(f"http://{_HOST}:{self._ui_port}/json/", timeout=5, trust_env=False)
             return dict(answer.json()) if answer.is_success else {}
@@ -96,7 +96,7 @@ class SparkCluster:
             return {}
 
     def stop(self, *, timeout_s: float = 10.0) -> None:
-        """End all processes, executors included. Idempotent."""
+        """Ends all processes, executors included. Idempotent."""
         for process, identity in self._processes:
             # Nothing of a cluster on one host is worth an orderly end, and the group holds the executors too.
             with contextlib.suppress(ProcessLookupError):
@@ -160,14 +160,17 @@ class SparkCluster:
 
 
 def master_arguments(*, port: int, ui_port: int) -> list[str]:
-    """Arguments of ``spark-class`` for a master on the loopback."""
+    """Returns the arguments of ``spark-class`` for a master on the loopback."""
     return [
         "org.apache.spark.deploy.master.Master", "--host", _HOST, "--port", str(port), "--webui-port", str(ui_port),
     ]  # fmt: skip
 
 
 def worker_arguments(master: str, *, ui_port: int, cores: int, memory: str, directory: Path) -> list[str]:
-    """Arguments of ``spark-class`` for a worker on the loopback; ``directory`` is for the executors' files."""
+    """Returns the arguments of ``spark-class`` for a worker on the loopback.
+
+    ``directory`` is for the executors' files.
+    """
     return [
         "org.apache.spark.deploy.worker.Worker", "--host", _HOST, "--webui-port", str(ui_port),
         "--cores", str(cores), "--memory", memory, "--work-dir", str(directory), master,

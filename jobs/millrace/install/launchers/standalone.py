@@ -17,7 +17,7 @@ class StandaloneLauncher(HostLauncher):
     kind = "standalone"
 
     def plan(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> Launch:
-        """The driver's command, variables and log.
+        """Returns the driver's command, variables and log.
 
         Raises:
             ConfigurationError: no master URL is given, or one that is not of a standalone cluster.

@@ -21,13 +21,13 @@ _OF_THE_SUBMISSION = "spark.kubernetes.authenticate.submission."
 
 
 def spark_submit() -> str:
-    """The program of ``SPARK_HOME``, else the one that pyspark brings."""
+    """Returns the program of ``SPARK_HOME``, else the one that pyspark brings."""
     home = os.environ.get("SPARK_HOME")
     return str((spark_home() if home is None else Path(home)) / "bin" / "spark-submit")
 
 
 def driver_settings(spec: ApplicationSpec) -> dict[str, str]:
-    """What Spark must know before the driver's virtual machine is up: our settings, then those of the specification.
+    """Returns the settings that Spark needs before the driver's virtual machine is up: ours, then the specification's.
 
     Spark writes them into the cluster for everybody to read. So secrets are not among them but for those of the
     submission itself, which Spark keeps back; the driver sets the others once it runs.
@@ -46,7 +46,7 @@ def driver_settings(spec: ApplicationSpec) -> dict[str, str]:
 
 
 def control_port(spec: ApplicationSpec) -> int:
-    """The port of the control plane, which must be known and reached from here.
+    """Returns the port of the control plane, which must be known and reached from here.
 
     Raises:
         ConfigurationError: the driver would take a free one, or listen on its own host only.
@@ -63,7 +63,7 @@ def control_port(spec: ApplicationSpec) -> int:
 
 
 def refuse_command(spec: ApplicationSpec) -> None:
-    """Refuse a command of the specification's own, which nothing would run on a cluster.
+    """Refuses a command of the specification's own, which nothing would run on a cluster.
 
     Raises:
         ConfigurationError: there is one.
@@ -76,7 +76,7 @@ def refuse_command(spec: ApplicationSpec) -> None:
 
 
 def control_token(directory: ApplicationDirectory) -> Path:
-    """The file with the token of the control plane, made at the first launch: the driver gets a copy of it."""
+    """Returns the file with the token of the control plane, made at the first launch: the driver gets a copy of it."""
     path = directory.path / CONTROL_TOKEN
     if not path.exists():
         new_token(path)
@@ -85,12 +85,12 @@ def control_token(directory: ApplicationDirectory) -> Path:
 
 
 def properties_file(directory: ApplicationDirectory) -> Path:
-    """Where the settings of a submission are: they may be secrets, and must not be in a process list."""
+    """Returns where the settings of a submission are: they may be secrets, and must not be in a process list."""
     return directory.path / "submission.properties"
 
 
 def refuse_second(other: DriverInstance | None, directory: ApplicationDirectory) -> None:
-    """Refuse a launch beside a driver that was found.
+    """Refuses a launch beside a driver that was found.
 
     Raises:
         OperationError: there is one.
@@ -103,7 +103,7 @@ def refuse_second(other: DriverInstance | None, directory: ApplicationDirectory)
 
 
 def submit(launch: Launch, directory: ApplicationDirectory) -> ToolOutput:
-    """Write the launch's files and run ``spark-submit``; what it says goes to the driver's log.
+    """Writes the launch's files and runs ``spark-submit``; what it says goes to the driver's log.
 
     Raises:
         OperationError: it is missing, failed, or did not end in time.

@@ -15,7 +15,7 @@ _NOISE = re.compile(r"\s+at |\s+\.\.\. |[EWIF]\d{4} |\s*$")
 
 @dataclass(frozen=True, kw_only=True)
 class ToolOutput:
-    """What a tool said.
+    """The output of a tool.
 
     Args:
         code: its exit code.
@@ -49,7 +49,7 @@ class Tool:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, arguments: Sequence[str], *, timeout_s: float, given: str | None = None) -> ToolOutput:
-        """Run it to its end.
+        """Runs the tool to its end.
 
         Args:
             arguments: its arguments.

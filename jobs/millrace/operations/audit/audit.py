@@ -27,7 +27,7 @@ from millrace.topology.topology import FrozenTopology
 
 @dataclass(frozen=True, kw_only=True)
 class AuditOptions:
-    """What is audited, and for how long.
+    """The options of an audit: what is audited, and for how long.
 
     Args:
         sample: share of the keys, above 0 and up to 1; versioned stores and suppression buffers are always whole.
@@ -48,7 +48,7 @@ def audit(
     *,
     progress: Callable[[str], None] = lambda _: None,
 ) -> AuditReport:
-    """Compare each store with a replay of its changelog.
+    """Compares each store with a replay of its changelog.
 
     A stopped application's databases are read as they lie; a running one's are copied in hard links between two
     batches, with what they stand for, and compared while it goes on. Needs disk for the copies that compaction keeps

@@ -1,4 +1,4 @@
-"""Two stores of the same layout, gone through side by side in the order of their keys."""
+"""The comparison of two stores of the same layout, side by side in the order of their keys."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Comparison:
         self._rows = Rows(store, max((segments.first_live for segments in known), default=0))
 
     def differences(self) -> Iterator[Difference]:
-        """Each key that differs.
+        """Yields each key that differs.
 
         Raises:
             OutOfTimeError: the deadline passed.

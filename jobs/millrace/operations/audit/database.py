@@ -49,12 +49,12 @@ class ReadOnlyDatabase:
 
     @property
     def position(self) -> TaskPosition:
-        """What the stores stand for."""
+        """The position of the stores."""
         data = self._families[METADATA_FAMILY].get(POSITION_KEY) if METADATA_FAMILY in self._families else None
         return TaskPosition() if data is None else TaskPosition.from_bytes(data)
 
     def segments(self, store: StoreSpec) -> Segments | None:
-        """The segments of a store whose rows expire, ``None`` where they do not."""
+        """Returns the segments of a store whose rows expire, ``None`` where they do not."""
         if store.kind not in _SEGMENTED or METADATA_FAMILY not in self._families:
             return None
         data = self._families[METADATA_FAMILY].get(SEGMENTS_KEY + store.name.encode())
@@ -63,7 +63,7 @@ class ReadOnlyDatabase:
         return new_segments(store).restored(data)
 
     def rows(self, store: str) -> Iterator[tuple[bytes, bytes]]:
-        """All rows of a store, by key.
+        """Yields all rows of a store, by key.
 
         Raises:
             StateError: a file is damaged; the rows before it have come.
@@ -83,7 +83,7 @@ class ReadOnlyDatabase:
             raise StateError(f"{error}", remedy="delete the task's directory: it is restored") from error
 
     def close(self) -> None:
-        """Close it."""
+        """Closes it."""
         for family in self._families.values():
             family.close()
         self._families = {}
@@ -92,7 +92,7 @@ class ReadOnlyDatabase:
 
 @contextmanager
 def opened(path: Path) -> Iterator[ReadOnlyDatabase]:
-    """A database until the body ends."""
+    """Opens a database until the body ends."""
     database = ReadOnlyDatabase(path)
     try:
         yield database
@@ -102,7 +102,7 @@ def opened(path: Path) -> Iterator[ReadOnlyDatabase]:
 
 @dataclass(frozen=True)
 class Rows:
-    """How the rows of a store are to be read.
+    """The layout by which the rows of a store are read.
 
     Args:
         store: the store.
@@ -113,7 +113,7 @@ class Rows:
     first_live: int
 
     def is_live(self, row: bytes) -> bool:
-        """Whether a row belongs to the store still; what has expired is deleted when it suits."""
+        """Returns whether a row belongs to the store still; what has expired is deleted when it suits."""
         if self.store.kind in (StoreKind.WINDOW, StoreKind.SESSION):
             return int.from_bytes(row[:SEGMENT_BYTES], "big", signed=True) >= self.first_live
         if self.store.kind is StoreKind.VERSIONED and row[:1] == _HISTORY:
@@ -121,7 +121,7 @@ class Rows:
         return True
 
     def changelog_key(self, row: bytes) -> bytes:
-        """The key in the layout of the changelog; of an older version the row itself."""
+        """Returns the key in the layout of the changelog; of an older version the row itself."""
         if self.store.kind in (StoreKind.WINDOW, StoreKind.SESSION):
             return row[SEGMENT_BYTES:]
         if self.store.kind is StoreKind.VERSIONED and row[:1] != _HISTORY:
@@ -129,21 +129,21 @@ class Rows:
         return row
 
     def has_timestamp(self, row: bytes) -> bool:
-        """Whether the content of a row begins with the timestamp of its value."""
+        """Returns whether the content of a row begins with the timestamp of its value."""
         if self.store.kind is StoreKind.VERSIONED:
             return row[:1] != _HISTORY
         return self.store.kind is not StoreKind.BUFFER
 
 
 def new_segments(store: StoreSpec) -> Segments:
-    """The segments of an empty store."""
+    """Returns the segments of an empty store."""
     if store.kind is StoreKind.VERSIONED:
         return HistorySegments(retention_ms=store.history_retention_ms, segment_interval_ms=store.segment_interval_ms)
     return Segments(retention_ms=store.retention_ms)
 
 
 def prepare_scratch(path: Path, store: StoreSpec, segments: Segments | None) -> None:
-    """Make a database whose rows will fall into the same segments as those of the store that it is compared with.
+    """Makes a database whose rows will fall into the same segments as those of the store that it is compared with.
 
     A store keeps the length of its segments when its retention changes.
     """

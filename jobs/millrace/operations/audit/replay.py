@@ -29,7 +29,7 @@ class OutOfTimeError(OperationError):
 
 
 def is_sampled(key: bytes, sample: float) -> bool:
-    """Whether a key is among the share ``sample`` of all keys, by its hash."""
+    """Returns whether a key is among the share ``sample`` of all keys, by its hash."""
     return sample >= 1 or zlib.crc32(key) < sample * _HASHES
 
 
@@ -53,7 +53,7 @@ class SampledReader(BrokerChangelogReader):
         self._sample = sample
 
     def read(self) -> Sequence[PartitionColumns]:
-        """The next records of the sample, and positions."""
+        """Returns the next records of the sample, and positions."""
         return [self._sampled(columns) for columns in super().read()]
 
     def _sampled(self, columns: PartitionColumns) -> PartitionColumns:
@@ -73,7 +73,7 @@ def replay(
     sample: float,
     deadline: float,
 ) -> int:
-    """Replay a changelog into the scratch database in ``directory``.
+    """Replays a changelog into the scratch database in ``directory``.
 
     Args:
         directory: must not exist.

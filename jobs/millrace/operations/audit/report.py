@@ -1,4 +1,4 @@
-"""What an audit found."""
+"""The report of an audit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class DifferenceKind(StrEnum):
-    """How a store and its changelog differ under one key."""
+    """The kind of a difference between a store and its changelog."""
 
     OTHER_VALUE = "other value"
     ONLY_IN_STORE = "only in the store"
@@ -19,7 +19,7 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One key.
+    """A difference under one key.
 
     Args:
         store: name of the store.
@@ -44,14 +44,14 @@ class Difference:
     text: str = ""
 
     def document(self) -> dict[str, Any]:
-        """The difference as JSON; bytes that are no text are hexadecimal behind ``0x``."""
+        """Returns the difference as JSON; bytes that are no text are hexadecimal behind ``0x``."""
         values = asdict(self)
         return {key: readable(value) if isinstance(value, bytes) else value for key, value in values.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreAudit:
-    """One store of one task.
+    """The audit of one store of one task.
 
     Args:
         store: name of the store.
@@ -72,7 +72,7 @@ class StoreAudit:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditReport:
-    """What an audit found.
+    """The report of an audit.
 
     Args:
         application: the application.
@@ -98,7 +98,7 @@ class AuditReport:
         return not any(each.differences for each in self.stores)
 
     def document(self) -> dict[str, Any]:
-        """The report as JSON."""
+        """Returns the report as JSON."""
         return {
             **asdict(self),
             "agrees": self.agrees,
@@ -107,7 +107,7 @@ class AuditReport:
 
 
 def readable(data: bytes) -> str:
-    """Bytes for people."""
+    """Returns the bytes for people."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -43,7 +43,7 @@ class Snapshot:
 
 @contextmanager
 def snapshot(directory: ApplicationDirectory, config: StreamsConfig) -> Iterator[Snapshot]:
-    """The databases of an application, until the body ends.
+    """Provides the databases of an application until the body ends.
 
     What an audit that was killed left behind is removed.
 

@@ -21,7 +21,7 @@ _SMALL = 0.1
 
 
 def roll_segments(config: StreamsConfig, logs: Mapping[str, Any]) -> None:
-    """Append to each partition what no reader sees: a transaction that is aborted, as a crash leaves it.
+    """Appends to each partition a transaction that is aborted, which no reader sees.
 
     With the temporary ``segment.ms`` the broker begins a new segment for it. Repeating it is harmless.
 
@@ -47,7 +47,7 @@ def roll_segments(config: StreamsConfig, logs: Mapping[str, Any]) -> None:
 def wait_for_cleaner(
     config: StreamsConfig, logs: Mapping[str, Any], *, budget_s: float, progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Wait until each log is smaller by at least half of what seemed superfluous.
+    """Waits until each log is smaller by at least half of what seemed superfluous.
 
     Returns:
         ``cleaned``: whether all are; ``waiting``: partitions that are not.

@@ -32,7 +32,7 @@ def compact(
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Make the logs and files of an application small now, beside it or while it is stopped.
+    """Compacts the logs and files of an application now, beside it or while it is stopped.
 
     Changelogs with many superfluous records are cleaned: their settings are changed for as long as that takes, and
     always put back: by the steps, by ``millrace operations resume`` after a kill, and by the next compaction after an

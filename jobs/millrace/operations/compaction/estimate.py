@@ -1,4 +1,7 @@
-"""How much of a log is superfluous. The cleaner's own marks lie in a file of the broker, so records are read."""
+"""The estimate of a log's superseded share.
+
+The cleaner's own marks are in a file of the broker, so records are read.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ _LIMIT_S = 20.0
 
 
 def superfluous_share(config: StreamsConfig, topic: str, partition: int, *, most_records: int = MOST_RECORDS) -> float:
-    """The share of the newest records of a log that a later one of the same key replaces.
+    """Returns the share of the newest records of a log that a later one of the same key replaces.
 
     A log is larger than what is looked at, and older records are replaced more often: the true share is at least this.
 

@@ -23,7 +23,7 @@ MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionOptions:
-    """What is compacted, and for how long.
+    """The options of a compaction: what is compacted, and for how long.
 
     Args:
         budget_s: seconds for the cleaner and for the stores together; what is not done by then is said.
@@ -43,7 +43,7 @@ class CompactionOptions:
 
 
 def plan_compaction(application: Application, options: CompactionOptions, *, reason: str) -> OperationPlan:
-    """Look at the logs and decide.
+    """Probes the logs and decides what is compacted.
 
     Raises:
         MillraceError: the application is not known, the broker does not answer, or the stores of a stopped

@@ -25,7 +25,7 @@ Settings = dict[str, str | None]
 
 
 def original_settings(admin: KafkaAdmin, topic: str, left_behind: Mapping[str, str | None]) -> Settings:
-    """What is to be put back after a compaction.
+    """Returns the settings to restore after a compaction.
 
     Args:
         admin: of the cluster.
@@ -39,7 +39,7 @@ def original_settings(admin: KafkaAdmin, topic: str, left_behind: Mapping[str, s
 def left_behind(
     admin: KafkaAdmin, directory: ApplicationDirectory, topology: FrozenTopology, topics: Iterable[str]
 ) -> dict[str, Settings]:
-    """Settings of a compaction that was abandoned, with the values that belong there.
+    """Returns the settings of a compaction that was abandoned, with the values that belong there.
 
     They come from its journal; where that is gone, from the topology, as when the topic was created.
     """
@@ -64,13 +64,13 @@ def left_behind(
 
 
 def put_back(admin: KafkaAdmin, settings: Mapping[str, Mapping[str, str | None]]) -> None:
-    """Give topics their settings back."""
+    """Restores the settings of topics."""
     for topic, originals in settings.items():
         admin.change_topic_settings(topic, originals)
 
 
 def differing(admin: KafkaAdmin, settings: Mapping[str, Mapping[str, str | None]]) -> list[str]:
-    """Topics that do not have these settings."""
+    """Returns the topics that do not have these settings."""
     wrong = []
     for topic, originals in settings.items():
         own = admin.own_topic_settings(topic)

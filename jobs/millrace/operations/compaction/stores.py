@@ -52,7 +52,7 @@ def compact_running(
 
 
 def compact_stopped(config: StreamsConfig, *, budget_s: float, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Compact the stores that are on this host and that no process has open.
+    """Compacts the stores that are on this host and that no process has open.
 
     Raises:
         StateDirectoryLockedError: a process has them open.

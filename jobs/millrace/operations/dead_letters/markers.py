@@ -1,4 +1,4 @@
-"""Which dead-letter records were replayed: a compacted topic, written in the transaction that sends the records back.
+"""The markers of replayed dead-letter records: a compacted topic, written in the transaction that sends them back.
 
 So a dead-letter record is marked exactly when its record is back in its input topic, whatever dies when.
 """
@@ -28,7 +28,7 @@ Position = tuple[int, int]
 
 @dataclass(frozen=True)
 class Marker:
-    """What is known of the replay of a dead-letter record.
+    """The marker of a replayed dead-letter record.
 
     Args:
         operation: the operation that sent it back last.
@@ -40,7 +40,7 @@ class Marker:
 
 
 def replay_transactional_id(topic: str) -> str:
-    """Under which records of a topic are replayed or marked as purged: one at a time does so."""
+    """Returns the transactional id of replays and purges of a topic, so that one at a time runs."""
     return f"millrace-replay-{topic}"
 
 
@@ -50,7 +50,7 @@ def ensure_marker_topic(admin: KafkaAdmin) -> None:
 
 
 def read_markers(connection: Connection, topic_id: str, *, settled: bool = False) -> dict[Position, Marker]:
-    """The records of a dead-letter topic that were replayed.
+    """Returns the records of a dead-letter topic that were replayed.
 
     Args:
         connection: the cluster.
@@ -83,5 +83,5 @@ def encode_markers(
 
 
 def times_of_now(count: int) -> npt.NDArray[np.int64]:
-    """The timestamps of ``count`` markers that are written now, milliseconds."""
+    """Returns the timestamps of ``count`` markers that are written now, milliseconds."""
     return np.full(count, int(time.time() * 1000), dtype=np.int64)

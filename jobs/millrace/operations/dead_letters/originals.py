@@ -20,7 +20,7 @@ _LIMIT_S = 30.0
 def with_originals(
     connection: Connection, records: Iterable[DeadLetterRecord], *, where: Callable[[DeadLetterRecord], bool]
 ) -> Iterator[DeadLetterRecord]:
-    """The dead-letter records, some of them with key, value, headers and timestamp of the records in the log.
+    """Yields the dead-letter records, some of them with key, value, headers and timestamp of the records in the log.
 
     Args:
         connection: the cluster.

@@ -28,7 +28,7 @@ KIND = "purge"
 
 
 class PurgeDecisions(BaseModel):
-    """What a purge has decided: by partition, the offset before which dead-letter records are deleted."""
+    """The decisions of a purge: by partition, the offset before which dead-letter records are deleted."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -53,7 +53,7 @@ def purge_dead_letter_records(
     reason: str = "a purge was asked for",
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Delete dead-letter records for good. With neither limit all that are there now.
+    """Deletes dead-letter records for good. With neither limit all that are there now.
 
     Args:
         application: which.
@@ -76,7 +76,7 @@ def purge_dead_letter_records(
 
 @operation(KIND)
 def steps(plan: OperationPlan) -> Sequence[Step]:
-    """The steps of a purge."""
+    """Returns the steps of a purge."""
     decided = PurgeDecisions.model_validate(plan.decisions)
     limits = ", ".join(f"{partition}:{offset}" for partition, offset in sorted(decided.before.items()))
     return [

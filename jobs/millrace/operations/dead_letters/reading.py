@@ -22,7 +22,7 @@ _SILENCE_LIMIT_S = 30.0
 def records(
     connection: Connection, starts: Mapping[TopicPartition, int], *, settled: bool = False
 ) -> Iterator[Message]:
-    """The committed records of partitions from an offset to their ends as they are found, in no order among them.
+    """Yields the committed records of partitions from an offset to their ends, in no order among partitions.
 
     Args:
         connection: the cluster.
@@ -81,7 +81,7 @@ def records(
 
 
 def dead_letter_records(connection: Connection, starts: Mapping[TopicPartition, int]) -> Iterator[DeadLetterRecord]:
-    """The dead-letter records in partitions of a dead-letter topic. Raises as :func:`records`."""
+    """Yields the dead-letter records in partitions of a dead-letter topic. Raises as :func:`records`."""
     for message in records(connection, starts):
         kind, timestamp = message.timestamp()
         found: Any = message.headers()
@@ -98,7 +98,7 @@ def dead_letter_records(connection: Connection, starts: Mapping[TopicPartition, 
 
 
 def offset_of(message: Message) -> int:
-    """The offset of a record that was read."""
+    """Returns the offset of a record that was read."""
     offset = message.offset()
     assert offset is not None
     return offset

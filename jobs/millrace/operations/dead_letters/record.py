@@ -62,7 +62,7 @@ class DeadLetterRecord:
 
     @property
     def name(self) -> str:
-        """``partition:offset``, by which a dead-letter record is named."""
+        """The name of a dead-letter record: ``partition:offset``."""
         return f"{self.partition}:{self.offset}"
 
 
@@ -76,7 +76,7 @@ def dead_letter_record_of(
     timestamp: int,
     has_own_timestamp: bool = True,
 ) -> DeadLetterRecord:
-    """The dead-letter record in a record of a dead-letter topic, whoever wrote it.
+    """Returns the dead-letter record in a record of a dead-letter topic, whoever wrote it.
 
     What the built-in handlers add stands behind the headers of the record (:func:`millrace.handlers.dead_letter`),
     which may have such headers of its own where it was read from a dead-letter topic.

@@ -46,9 +46,11 @@ _BATCH_BYTES = 4 * 1024 * 1024
 
 
 class ReplayDecisions(BaseModel):
-    """What a replay has decided: ``letters`` has ranges of first and last offset by partition, ``partitions`` the
-    number of partitions of each topic that records go back to, ``from_log`` those whose records the dead-letter records
-    do not have as they were."""
+    """The decisions of a replay.
+
+    ``letters`` has ranges of first and last offset by partition, ``partitions`` the number of partitions of each topic
+    that records go back to, ``from_log`` those whose records the dead-letter records do not have as they were.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -63,16 +65,16 @@ class ReplayDecisions(BaseModel):
     force: bool
 
     def has(self, record: DeadLetterRecord) -> bool:
-        """Whether a dead-letter record is to go."""
+        """Returns whether a dead-letter record is to be replayed."""
         return any(first <= record.offset <= last for first, last in self.letters.get(record.partition, ()))
 
     def lacks_original(self, record: DeadLetterRecord) -> bool:
-        """Whether the record has to be read from its log."""
+        """Returns whether the record has to be read from its log."""
         return record.topic in self.from_log or not record.has_own_timestamp
 
     @property
     def all_positions(self) -> set[Position]:
-        """Every dead-letter record that is to go."""
+        """The positions of all dead-letter records to replay."""
         return {
             (partition, offset)
             for partition, ranges in self.letters.items()
@@ -81,7 +83,10 @@ class ReplayDecisions(BaseModel):
         }
 
     def partition(self, record: DeadLetterRecord) -> int:
-        """Where its record goes: by murmur2 of the key; without a key, or where asked for, to where it was read."""
+        """Returns the partition of its record: by murmur2 of the key.
+
+        Without a key, or if asked for, the one that it was read from.
+        """
         count = self.partitions[record.topic or ""]
         if record.key is not None and not self.to_source_partition:
             return partition_for(record.key, count)
@@ -98,8 +103,7 @@ def replay_dead_letter_records(
     reason: str = "a replay was asked for",
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Send dead-letter records back to the topics they were read from: bytes, key, headers and
-    timestamp.
+    """Sends dead-letter records back to the topics they were read from: bytes, key, headers and timestamp.
 
     Each goes exactly once: a transaction has the records and the marks that they were replayed. A dead-letter record
     that has a mark is left out, or refused where it was named, unless forced. The application may run meanwhile.
@@ -129,7 +133,7 @@ def replay_dead_letter_records(
 
 @operation(KIND)
 def steps(plan: OperationPlan) -> Sequence[Step]:
-    """The steps of a replay."""
+    """Returns the steps of a replay."""
     decided = ReplayDecisions.model_validate(plan.decisions)
     what = ", ".join(f"{count} to {topic}" for topic, count in sorted(decided.counts.items()))
     left = "; ".join(f"{count} stay: {why}" for why, count in sorted(decided.left_out.items()))

@@ -1,4 +1,4 @@
-"""Which dead-letter records are meant. Pure."""
+"""The selection of dead-letter records. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.operations.dead_letters.record import DeadLetterRecord
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which dead-letter records are meant: those that fit everything that is given.
+    """A selection of dead-letter records: those that fit all given conditions.
 
     Args:
         since_ms: the record's timestamp is not before, milliseconds since 1970.
@@ -27,7 +27,7 @@ class Selection:
     positions: frozenset[tuple[int, int]] = frozenset()
 
     def has(self, record: DeadLetterRecord) -> bool:
-        """Whether a dead-letter record is meant."""
+        """Returns whether a dead-letter record is selected."""
         return (
             (self.since_ms is None or record.timestamp >= self.since_ms)
             and (self.until_ms is None or record.timestamp < self.until_ms)
@@ -51,7 +51,7 @@ class Selection:
 
 
 def parse_record_position(text: str) -> tuple[int, int]:
-    """Partition and offset of ``partition:offset``.
+    """Returns the partition and offset in ``partition:offset``.
 
     Raises:
         OperationError: it is something else.
@@ -65,7 +65,7 @@ def parse_record_position(text: str) -> tuple[int, int]:
 
 
 def as_ranges(offsets: list[int]) -> list[tuple[int, int]]:
-    """Sorted offsets as ranges of first and last: what a plan keeps of thousands of records."""
+    """Returns sorted offsets as ranges of first and last, the form in which a plan keeps thousands of records."""
     ranges: list[tuple[int, int]] = []
     for offset in offsets:
         if ranges and ranges[-1][1] + 1 == offset:

@@ -40,11 +40,11 @@ class DeadLetterTopic:
     topic: TopicDescription
 
     def begins(self) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
+        """Returns the first offset of each partition."""
         return begin_offsets(self.connection.administrator(), self.topic.places)
 
     def select(self, selection: Selection) -> Iterator[ListedDeadLetterRecord]:
-        """The dead-letter records that are meant, by partition and offset within each; partitions come in no order.
+        """Yields the selected dead-letter records, by partition and offset within each; partitions come in no order.
 
         Raises:
             OperationError: a dead-letter record that was named is not there.
@@ -57,7 +57,7 @@ class DeadLetterTopic:
         selection.check_found(found)
 
     def latest(self, count: int) -> list[ListedDeadLetterRecord]:
-        """The dead-letter records with the latest records, without reading the whole topic, by partition and offset.
+        """Returns the latest dead-letter records, without reading the whole topic, by partition and offset.
 
         Args:
             count: how many at most.
@@ -87,7 +87,7 @@ def _last(known: Iterable[ListedDeadLetterRecord], count: int | None) -> list[Li
 
 
 def dead_letter_topic_of(application: Application) -> DeadLetterTopic:
-    """The dead-letter topic of an application.
+    """Returns the dead-letter topic of an application.
 
     Raises:
         ConfigurationError: it has no valid specification here.
@@ -111,7 +111,7 @@ def dead_letter_topic_of(application: Application) -> DeadLetterTopic:
 def list_dead_letter_records(
     application: Application, *, selection: Selection | None = None, limit: int | None = None
 ) -> list[ListedDeadLetterRecord]:
-    """The dead-letter records of an application, by partition and offset.
+    """Returns the dead-letter records of an application, by partition and offset.
 
     Args:
         application: which.

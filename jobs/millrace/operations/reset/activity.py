@@ -1,4 +1,4 @@
-"""Whether a process runs an application: on this host, on another one, or as a member of its group."""
+"""The activity of an application: processes that run it on this host, on another one, or as a member of its group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace.kafka.groups import live_members
 
 
 def runs_here(directory: ApplicationDirectory) -> str:
-    """The driver that this installation launched and that lives, in words; empty where there is none."""
+    """Returns the driver that this installation launched and that lives, in words; empty where there is none."""
     record = read_record(directory)
     if record is not None and record.driver is not None and record.is_driver_alive(directory):
         return f"its driver is {record.driver.name}" + (" of this host" if record.process is not None else "")
@@ -25,7 +25,7 @@ def runs_here(directory: ApplicationDirectory) -> str:
 
 
 def runs_elsewhere(status: ApplicationStatus | None) -> str:
-    """The driver that lives as the status topic says, in words; empty where there is none.
+    """Returns the driver that lives as the status topic says, in words; empty where there is none.
 
     One of this host is looked for among the processes; of another host it is believed until its heartbeat is overdue.
     """
@@ -41,13 +41,13 @@ def runs_elsewhere(status: ApplicationStatus | None) -> str:
 
 
 def members(admin: KafkaAdmin, application_id: str) -> str:
-    """The members of the application's group, in words; empty where there are none."""
+    """Returns the members of the application's group, in words; empty where there are none."""
     found = live_members(admin, application_id)
     return f"its group has members: {found}" if found.is_live else ""
 
 
 def refusal(application: str, signs: Sequence[str], *, what: str) -> OperationError:
-    """Why something is not done to an application that runs."""
+    """Returns why something is not done to an application that runs."""
     return OperationError(
         f"Cannot {what} {application} while it runs: {'; '.join(signs)}.",
         remedy="stop it (`millrace stop`, or --stop where this installation runs it), on every host; members that are "

@@ -1,4 +1,4 @@
-"""Whether everything that a reset promised holds, found out again from the broker and the disk."""
+"""The check of a reset: whether everything that it promised holds, read again from the broker and the disk."""
 
 from __future__ import annotations
 

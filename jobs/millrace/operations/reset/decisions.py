@@ -1,4 +1,4 @@
-"""What a reset has decided, as its journal keeps it."""
+"""The decisions of a reset, as its journal keeps them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Model(BaseModel):
 
 
 class PartitionMove(_Model):
-    """Where an input partition goes: see :class:`millrace.operations.reset.targets.Move`."""
+    """The move of an input partition: see :class:`millrace.operations.reset.targets.Move`."""
 
     topic: str
     partition: int
@@ -39,7 +39,7 @@ class PartitionMove(_Model):
 
 
 class TaskReset(_Model):
-    """What is committed for one task.
+    """The offsets that are committed for one task.
 
     ``changelogs`` are the ends of the changelogs that are kept, ``stream_times`` the times of their stores.
     """
@@ -59,7 +59,7 @@ class Emptying(_Model):
 
 
 class ResetDecisions(_Model):
-    """All that a reset has decided.
+    """The decisions of a reset.
 
     ``cluster`` is given only where the application has no specification here: otherwise the connection is
     read from that for ``use`` when it is needed. ``run`` is the number under which the offsets are signed.
@@ -86,5 +86,5 @@ class ResetDecisions(_Model):
         return tuple(sorted((move for task in self.tasks for move in task.moves), key=lambda move: move.place))
 
     def to_json(self) -> dict[str, Any]:
-        """For :class:`millrace.operations.OperationPlan`."""
+        """Returns the decisions for :class:`millrace.operations.OperationPlan`."""
         return self.model_dump(mode="json")

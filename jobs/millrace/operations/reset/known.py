@@ -43,19 +43,19 @@ class KnownApplication:
 
     @cached_property
     def current(self) -> ApplicationResources:
-        """What belongs to the topology that starts next: that of the specification, or the one that ran last."""
+        """The resources of the topology that starts next: that of the specification, or the one that ran last."""
         if self.topology is not None:
             return resources_of(self.application_id, self.topology, None)
         return resources_of(self.application_id, None, self.status)
 
     @cached_property
     def everything(self) -> ApplicationResources:
-        """What belongs to either topology."""
+        """The resources of either topology."""
         return resources_of(self.application_id, self.topology, self.status)
 
 
 def known_application(application: Application, cluster: NamedCluster | None = None) -> KnownApplication:
-    """What is known of an application.
+    """Returns the known resources of an application.
 
     Raises:
         OperationError: nothing is: it has neither a specification here nor a record in the status topic.

@@ -1,4 +1,4 @@
-"""What can be asked of a reset."""
+"""The options of a reset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millrace.operations.reset.targets import Target, ToEarliest
 
 @dataclass(frozen=True, kw_only=True)
 class ResetOptions:
-    """What a reset is to do.
+    """The options of a reset.
 
     Args:
         to: where the input topics go.

@@ -38,7 +38,7 @@ def decide(
     cluster: NamedCluster | None = None,
     savepoints: Collection[str] = (),
 ) -> ResetDecisions:
-    """What a reset does to an application that does not run.
+    """Returns the plan of a reset of an application that does not run.
 
     Args:
         known: the application.
@@ -307,7 +307,7 @@ def _partition_move(
 
 
 def clamped_again(admin: KafkaAdmin, decided: Collection[PartitionMove]) -> dict[TopicPartition, int]:
-    """The offsets to commit: as decided, but inside the logs as they are by now."""
+    """Returns the offsets to commit: as decided, but inside the logs as they are by now."""
     places = [move.place for move in decided if not move.is_kept]
     begins, ends = begin_offsets(admin, places), end_offsets(admin, places)
     return {

@@ -30,7 +30,7 @@ def reset(
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Reset an application.
+    """Resets an application.
 
     Its offsets are set, its internal topics deleted (those of its topology and of the one that ran last, by their
     names), its stores removed; every producer that may still write for it is fenced. Everything is decided and checked

@@ -1,4 +1,4 @@
-"""What belongs to an application: what it reads, writes and keeps, by the names in its topology, never by a prefix."""
+"""The resources of an application: what it reads, writes and keeps, by the names in its topology, never by a prefix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from millrace.topology.topology import FrozenTopology, full_topic_name
 
 @dataclass(frozen=True, kw_only=True)
 class ApplicationResources:
-    """What one topology of an application reads, writes and keeps; topics by their full names.
+    """The resources of one topology of an application: what it reads, writes and keeps; topics by their full names.
 
     Args:
         inputs: topics of others that its tasks read.
@@ -40,7 +40,7 @@ class ApplicationResources:
         return (self.repartition_topics | self.changelogs) - self.inputs - self.outputs - self.global_topics
 
     def __or__(self, other: ApplicationResources) -> ApplicationResources:
-        """What belongs to either topology; the sub-topologies are those of the first that has any."""
+        """Returns the resources of either topology; the sub-topologies are those of the first that has any."""
         return ApplicationResources(
             inputs=self.inputs | other.inputs,
             outputs=self.outputs | other.outputs,
@@ -54,7 +54,7 @@ class ApplicationResources:
 def resources_of(
     application_id: str, topology: FrozenTopology | None, status: ApplicationStatus | None
 ) -> ApplicationResources:
-    """What belongs to an application, as its topology says and the one that ran last.
+    """Returns the resources of an application, by its topology and the one that ran last.
 
     Args:
         application_id: the prefix of its internal topics.

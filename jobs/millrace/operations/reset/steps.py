@@ -34,7 +34,7 @@ KIND = "reset"
 
 @operation(KIND)
 def steps(plan: OperationPlan) -> Sequence[Step]:
-    """The steps of a reset."""
+    """Returns the steps of a reset."""
     return list(_steps(ResetDecisions.model_validate(plan.decisions)))
 
 
@@ -99,7 +99,7 @@ def _steps(decided: ResetDecisions) -> Iterator[Step]:
 
 
 def connection_of(context: StepContext, decided: ResetDecisions) -> Connection:
-    """How the cluster is reached."""
+    """Returns the connection to the cluster."""
     return Connection.of(config_of(context.application, decided.cluster, use=decided.use))
 
 

@@ -1,4 +1,4 @@
-"""Where each input partition goes: from what was asked and what the log has. Pure."""
+"""The targets of input partitions, from what was asked and what the log has. Pure."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Target = ToEarliest | ToLatest | ToOffset | ToTime | ShiftBy | ToOffsets
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionLog:
-    """What is known of an input partition.
+    """The log of an input partition.
 
     Args:
         begin: first offset that the log has.
@@ -71,7 +71,7 @@ class PartitionLog:
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """Where a partition is, what was asked for, and where it goes, which is inside the log."""
+    """The move of a partition: where it is, what was asked for, and where it goes, which is inside the log."""
 
     before: int | None
     asked: int
@@ -88,7 +88,7 @@ class Move:
 
 
 def moves(target: Target, logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, Move]:
-    """Where each partition goes.
+    """Returns the target of each partition.
 
     Args:
         target: what was asked for.
@@ -116,7 +116,7 @@ def moves(target: Target, logs: Mapping[TopicPartition, PartitionLog]) -> dict[T
 
 
 def clamped(offset: int, *, begin: int, end: int) -> int:
-    """The offset nearest to ``offset`` that a start accepts."""
+    """Returns the offset nearest to ``offset`` that a start accepts."""
     return max(begin, min(offset, end))
 
 
@@ -142,7 +142,7 @@ _DURATION = re.compile(
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds since 1970 of ``2026-03-01T12:00:00.000``; UTC where no zone is given.
+    """Returns the milliseconds since 1970 of ``2026-03-01T12:00:00.000``; UTC where no zone is given.
 
     Raises:
         OperationError: it is no such time.
@@ -157,7 +157,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_duration(text: str) -> timedelta:
-    """The duration of ``PnDTnHnMnS`` (ISO 8601).
+    """Returns the duration of ``PnDTnHnMnS`` (ISO 8601).
 
     Raises:
         OperationError: it is none.
@@ -172,7 +172,9 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_offsets(text: str) -> ToOffsets:
-    """The offsets in lines ``topic,partition,offset``, as Kafka's tools export them; empty lines count for nothing.
+    """Returns the offsets in lines ``topic,partition,offset``, as Kafka's tools export them.
+
+    Empty lines count for nothing.
 
     Raises:
         OperationError: a line is something else, or a partition stands there twice.

@@ -37,7 +37,7 @@ def create_savepoint(
     timeout_s: float = 600.0,
     progress: Any = lambda _: None,
 ) -> Outcome:
-    """Take a savepoint.
+    """Takes a savepoint.
 
     A running application holds its batches while its tasks link their files; copying comes after that. A stopped one is
     brought to its committed offsets first, as its next start would. What was killed goes on with ``resume``; what
@@ -69,7 +69,7 @@ def create_savepoint(
 def plan_savepoint(
     application: Application, *, name: str, running: bool, reason: str = "", timeout_s: float = 600.0
 ) -> OperationPlan:
-    """The savepoint that :func:`create_savepoint` takes, decided and checked.
+    """Returns the savepoint that :func:`create_savepoint` takes, decided and checked.
 
     Args:
         application: see there.
@@ -109,7 +109,7 @@ SAVEPOINT_STEPS = ("begin", "checkpoint", "copy", "complete")
 
 @operation(KIND)
 def savepoint_steps(plan: OperationPlan) -> Sequence[Step]:
-    """The steps of taking a savepoint."""
+    """Returns the steps of taking a savepoint."""
     name, where = plan.decisions["name"], plan.decisions["repository"]
     how = (
         "Hold all tasks of the running application between two batches, link the files of their stores"

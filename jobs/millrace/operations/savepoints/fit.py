@@ -1,4 +1,4 @@
-"""Whether a savepoint fits what it is to be restored into. Pure."""
+"""The check that a savepoint fits what it is restored into. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.topology.topology import FrozenTopology
 
 
 class RestoreMode(StrEnum):
-    """How stores come back."""
+    """The mode in which stores are restored."""
 
     INSTALL = "install"
     """Each task gets the files of its stores."""
@@ -73,7 +73,7 @@ def check_outputs(manifest: Manifest, topology: FrozenTopology, *, shared: Colle
 
 
 def irrevocable(manifest: Manifest, ends: Mapping[str, Mapping[int, int]]) -> list[str]:
-    """What was written to output topics since the savepoint, and stays there.
+    """Returns the output records written since the savepoint, which stay there.
 
     Args:
         manifest: the savepoint.

@@ -23,7 +23,7 @@ from millrace.operations.savepoints.manifest import Manifest, SavepointState
 def outdated(
     manifests: Collection[Manifest], settings: SavepointSettings, *, now: float, under_way: str = ""
 ) -> list[Manifest]:
-    """The savepoints that are not kept, the oldest first. Pure.
+    """Returns the savepoints that are not kept, the oldest first. Pure.
 
     The newest complete one is always kept. One that failed, or was given up, goes once a later one is complete.
 
@@ -47,7 +47,7 @@ def outdated(
 
 
 def is_due(manifests: Sequence[Manifest], settings: SavepointSettings, *, now: float) -> bool:
-    """Whether another savepoint is to be taken by itself. Pure."""
+    """Returns whether another periodic savepoint is due. Pure."""
     if settings.interval_s is None:
         return False
     complete = [each.created_at for each in manifests if each.state is SavepointState.COMPLETED]
@@ -55,7 +55,7 @@ def is_due(manifests: Sequence[Manifest], settings: SavepointSettings, *, now: f
 
 
 def take_due_savepoint(application: Application, *, progress: Any = lambda _: None) -> Outcome:
-    """Take a savepoint where the newest is older than ``savepoints.interval_s``, then delete those that are not kept.
+    """Takes a savepoint where the newest is older than ``savepoints.interval_s``, then deletes those that are not kept.
 
     For whatever comes by now and then: cron, Airflow, a supervising loop.
 
@@ -77,7 +77,7 @@ def take_due_savepoint(application: Application, *, progress: Any = lambda _: No
 
 
 def prune_savepoints(application: Application, *, dry_run: bool = False) -> Outcome:
-    """Delete the savepoints that are not kept. Repeating it after a crash is harmless.
+    """Deletes the savepoints that are not kept. Repeating it after a crash is harmless.
 
     Args:
         application: which.

@@ -1,4 +1,4 @@
-"""Where the target of a restoration starts in the topics that are not its own."""
+"""The start of a restoration's target in the topics that are not its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN = 10
 
 
 def parse_starts(texts: Sequence[str]) -> dict[tuple[str, int | None], str]:
-    """``TOPIC=earliest``, ``TOPIC=latest`` or ``TOPIC:PARTITION=OFFSET``: by topic and partition.
+    """Returns ``TOPIC=earliest``, ``TOPIC=latest`` or ``TOPIC:PARTITION=OFFSET``: by topic and partition.
 
     Raises:
         OperationError: one of them is none of these.
@@ -81,7 +81,7 @@ class Inputs:
         return self._topics
 
     def offsets(self) -> dict[TopicPartition, int]:
-        """Where each partition starts.
+        """Returns where each partition starts.
 
         Where a topic has another number of partitions than it had, or is another one, the savepoint must have drained
         it: its rows go by their keys to the new tasks, and records that came before must not be missed.

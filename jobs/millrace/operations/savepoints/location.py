@@ -1,4 +1,4 @@
-"""Which application a savepoint is of, and where its savepoints are."""
+"""The location of an application's savepoints."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Target:
 
 
 def target_of(spec: ApplicationSpec) -> Target:
-    """The application of a specification."""
+    """Returns the application of a specification."""
     config = spec.streams_config()
     return Target(spec, config, with_topics_read(load_topology(spec.module, config), config))
 
 
 def repository_of(home: Home, spec: ApplicationSpec, *, application: str | None = None) -> SavepointRepository:
-    """Where an application's savepoints are.
+    """Returns the repository of an application's savepoints.
 
     Args:
         home: the installation.
@@ -48,7 +48,7 @@ def repository_of(home: Home, spec: ApplicationSpec, *, application: str | None 
 
 
 def launched_repository(application: Application) -> SavepointRepository:
-    """Where the savepoints of an application are, as what it was launched with says.
+    """Returns the repository of an application's savepoints, by the specification of its launch.
 
     Raises:
         ConfigurationError: there is no valid specification.

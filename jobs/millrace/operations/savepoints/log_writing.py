@@ -42,7 +42,7 @@ class LogWriter:
     def write(
         self, batches: Iterable[tuple[TopicPartition, RecordBatch]], places: Iterable[TopicPartition]
     ) -> dict[TopicPartition, LogRange]:
-        """Write records behind what the partitions have.
+        """Writes records behind what the partitions have.
 
         Args:
             batches: records, each batch for one partition.
@@ -76,7 +76,7 @@ class LogWriter:
     def delete_before(
         self, starts: Mapping[TopicPartition, int], policies: Mapping[str, Mapping[str, str | None]]
     ) -> None:
-        """Delete what lies before these offsets.
+        """Deletes what lies before these offsets.
 
         Args:
             starts: the new first offset of each partition.
@@ -114,7 +114,7 @@ def _is_policy_violation(error: BaseException) -> bool:
 
 
 def policies_to_restore(admin: KafkaAdmin, topics: Iterable[TopicSpec]) -> dict[str, dict[str, str | None]]:
-    """The settings of those topics from which nothing can be deleted, to be given back to them afterwards.
+    """Returns the settings of those topics from which nothing can be deleted, to be given back to them afterwards.
 
     Args:
         admin: the cluster.

@@ -18,14 +18,14 @@ from millrace.operations.savepoints.repository import SavepointRepository
 
 
 def list_savepoints(application: Application) -> list[Manifest]:
-    """The savepoints of an application in whatever state, the oldest first."""
+    """Returns the savepoints of an application in whatever state, the oldest first."""
     manifests = _repository(application).manifests()
     write_index(application.directory, manifests)
     return manifests
 
 
 def show_savepoint(application: Application, name: str) -> Manifest:
-    """One savepoint.
+    """A savepoint, as it is shown.
 
     Raises:
         OperationError: there is none of that name.
@@ -34,7 +34,7 @@ def show_savepoint(application: Application, name: str) -> Manifest:
 
 
 def verify_savepoint(application: Application, name: str, *, progress: Any = lambda _: None) -> Outcome:
-    """Read every file of a savepoint and compare it with the manifest.
+    """Reads every file of a savepoint and compares it with the manifest.
 
     Raises:
         OperationError: files are missing or damaged; all of them are named.
@@ -60,7 +60,7 @@ def verify_savepoint(application: Application, name: str, *, progress: Any = lam
 def delete_savepoint(
     application: Application, name: str, *, reason: str = "deleted by hand", dry_run: bool = False
 ) -> Outcome:
-    """Delete a savepoint, and the files that no other one needs. Repeating it after a crash is harmless.
+    """Deletes a savepoint, and the files that no other one needs. Repeating it after a crash is harmless.
 
     Raises:
         OperationError: there is none of that name, or an operation with savepoints has not ended.

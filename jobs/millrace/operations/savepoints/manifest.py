@@ -1,4 +1,4 @@
-"""What a savepoint consists of: the document that is written last, and that everything else is found by."""
+"""The manifest of a savepoint: the document that is written last, and by which everything else is found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMAT_VERSION = 1
 
 
 class SavepointState(StrEnum):
-    """How far a savepoint is."""
+    """The state of a savepoint."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -64,12 +64,12 @@ class Manifest(_Model):
         return sum(file.size for file in self.files)
 
     def to_json(self) -> bytes:
-        """UTF-8 JSON."""
+        """Returns the manifest as UTF-8 JSON."""
         return self.model_dump_json(indent=1).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Manifest:
-        """The inverse of :meth:`to_json`; unknown fields are ignored.
+        """Returns the inverse of :meth:`to_json`; unknown fields are ignored.
 
         Raises:
             SerializationError: it is none, or of a newer version.

@@ -1,4 +1,4 @@
-"""Where the parts of a savepoint go in the application that gets it. Pure."""
+"""The placement of a savepoint's parts in the application that gets it. Pure."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ class Placing:
         return self._layout.topics.own_changelogs
 
     def part_of(self, task: str) -> SubTopology:
-        """The sub-topology of a task of the target."""
+        """Returns the sub-topology of a task of the target."""
         return self._parts[task_numbers(task)[0]]
 
     def saved_stores(self, task: str) -> tuple[StoreSpec, ...]:
-        """The stores that a task of the savepoint had and the target has."""
+        """Returns the stores that a task of the savepoint had and the target has."""
         number, _ = task_numbers(task)
         names = [name for name, store in self._manifest.summary["stores"].items() if store["sub_topology"] == number]
         specs = {store.name: store for part in self._topology.sub_topologies for store in part.stores}
         return tuple(specs[name] for name in names if name in specs)
 
     def changelogs(self) -> list[TopicPartition]:
-        """All partitions of the target's own changelogs."""
+        """Returns all partitions of the target's own changelogs."""
         return self._layout.own_changelogs
 
     def repartition_places(self) -> list[TopicPartition]:
-        """All partitions of the target's repartition topics."""
+        """Returns all partitions of the target's repartition topics."""
         return [
             (name, number)
             for name in self._layout.topics.repartition_topics
@@ -87,7 +87,7 @@ class Placing:
         ]
 
     def split(self, store: StoreSpec, task: str, batch: RecordBatch) -> Iterator[tuple[TopicPartition, RecordBatch]]:
-        """Rows of a store of a task of the savepoint, by the partition of the target's changelog that they go to."""
+        """Yields the rows of a savepoint's store, by the partition of the target's changelog that they go to."""
         topic = self.own_changelogs[store.name]
         _, partition = task_numbers(task)
         count = self._tasks[self._owner[store.name].number]
@@ -115,7 +115,7 @@ class Placing:
         yield from _divided(topic, batch, found)
 
     def offsets(self, repartition_starts: Mapping[TopicPartition, int]) -> dict[str, dict[TopicPartition, int]]:
-        """Where each task of the target goes on in each of its input partitions.
+        """Returns the input positions of each task of the target.
 
         Args:
             repartition_starts: first offset of what waits in each partition of the target's repartition topics.
@@ -124,7 +124,7 @@ class Placing:
         return {task.name: {place: starts[place] for place in task.inputs} for task in self._layout.tasks.values()}
 
     def signature(self, task: str, changelog_ends: Mapping[TopicPartition, int], *, run: int) -> Signature:
-        """What is committed with the offsets of a task of the target.
+        """Returns the metadata that is committed with the offsets of a task of the target.
 
         Args:
             task: its name.
@@ -175,7 +175,7 @@ class Placing:
 def moves_keys(
     manifest: Manifest, topology: FrozenTopology, inputs: Mapping[str, TopicDescription], application_id: str
 ) -> bool:
-    """Whether a sub-topology has another number of tasks than it had, so that rows go to other tasks.
+    """Returns whether a sub-topology has another number of tasks than it had, so that rows go to other tasks.
 
     Args:
         manifest: the savepoint.

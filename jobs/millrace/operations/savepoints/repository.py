@@ -1,4 +1,4 @@
-"""Where savepoints are: manifests by name, and files by their hash, which savepoints share.
+"""The repository of savepoints: manifests by name, and files by their hash, which savepoints share.
 
 The layout below the repository's URL is ``<application>/savepoints/<name>.json`` and
 ``<application>/files/<first two digits>/<hash>``. Everything is written under another name and moved into place.
@@ -59,11 +59,11 @@ class SavepointRepository:
         return sorted(file.removesuffix(".json") for file in files if file.endswith(".json") and _PARTIAL not in file)
 
     def manifests(self) -> list[Manifest]:
-        """All savepoints, the oldest first."""
+        """Returns all savepoints, the oldest first."""
         return sorted(map(self.read, self.names()), key=lambda manifest: (manifest.created_at, manifest.name))
 
     def read(self, name: str) -> Manifest:
-        """One savepoint.
+        """A savepoint, as it is shown.
 
         Raises:
             OperationError: there is none of that name.
@@ -80,25 +80,25 @@ class SavepointRepository:
         return Manifest.from_json(data)
 
     def write(self, manifest: Manifest) -> None:
-        """Put a manifest in its place, as a whole."""
+        """Writes a manifest as a whole."""
         with self._failing(f"writing savepoint {manifest.name}"), tempfile.NamedTemporaryFile() as file:
             file.write(manifest.to_json())
             file.flush()
             self._put(Path(file.name), self._manifest(manifest.name))
 
     def has(self, file: SavedFile) -> bool:
-        """Whether the content of a file is there, as far as its size tells."""
+        """Returns whether the content of a file is there, judged by its size."""
         with self._failing(f"looking for {file.path}"):
             path = self._file(file.sha256)
             return bool(self._fs.exists(path)) and int(self._fs.size(path)) == file.size
 
     def add(self, source: Path, file: SavedFile) -> None:
-        """Keep the content of a file."""
+        """Keeps the content of a file."""
         with self._failing(f"copying {source}"):
             self._put(source, self._file(file.sha256))
 
     def fetch(self, file: SavedFile, target: Path) -> None:
-        """Copy the content of a file to the local disk, and check it on the way.
+        """Copies the content of a file to the local disk, and checks it on the way.
 
         Raises:
             OperationError: it is missing or damaged.
@@ -108,7 +108,7 @@ class SavepointRepository:
                 out.write(block)
 
     def verify(self, file: SavedFile) -> None:
-        """Read a file's content and compare it with what the manifest says.
+        """Reads a file's content and compares it with what the manifest says.
 
         Raises:
             OperationError: it is missing or damaged.
@@ -118,7 +118,7 @@ class SavepointRepository:
                 pass
 
     def remove(self, name: str) -> int:
-        """Remove a savepoint, and the files that no other one needs. A crash midway is made good by the next removal.
+        """Removes a savepoint, and the files that no other one needs. The next removal repairs a crash midway.
 
         Returns:
             how many bytes were freed.
@@ -129,7 +129,7 @@ class SavepointRepository:
         return self.remove_unused()
 
     def remove_unused(self) -> int:
-        """Remove the files that no savepoint needs; returns how many bytes were freed."""
+        """Removes the files that no savepoint needs; returns how many bytes were freed."""
         used = {file.sha256 for manifest in self.manifests() for file in manifest.files}
         freed = 0
         with self._failing("removing files that no savepoint needs"):
@@ -190,7 +190,7 @@ class SavepointRepository:
 
 
 def saved_file(path: Path, directory: Path) -> SavedFile:
-    """A file on the local disk as a manifest lists it.
+    """Returns a file on the local disk as a manifest lists it.
 
     Args:
         path: the file.

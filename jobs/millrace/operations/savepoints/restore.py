@@ -40,7 +40,7 @@ def restore_savepoint(
     dry_run: bool = False,
     progress: Any = lambda _: None,
 ) -> Outcome:
-    """Bring an application back to a savepoint: stores, changelogs, what waited between sub-topologies, and offsets.
+    """Restores an application from a savepoint: stores, changelogs, the records in repartition topics, and offsets.
 
     The application must be stopped, and is not started while this has not ended. Its changelogs hold the restored state
     and nothing else afterwards, so that it does not matter where the tasks run next. Input from the savepoint on is
@@ -88,7 +88,9 @@ def plan_restoration(
     starts: Sequence[str] = (),
     reason: str = "",
 ) -> OperationPlan:
-    """What a restoration would do, decided and checked; arguments and errors as of :func:`restore_savepoint`.
+    """Returns the plan of a restoration, decided and checked.
+
+    Arguments and errors are those of :func:`restore_savepoint`.
 
     Args:
         application: see there.
@@ -162,7 +164,7 @@ def _is_known(application: Application) -> bool:
 
 @operation(KIND)
 def restore_operation(plan: OperationPlan) -> Sequence[Step]:
-    """The steps of a restoration."""
+    """Returns the steps of a restoration."""
     name, decisions = plan.application, plan.decisions
     what = f"savepoint {decisions['savepoint']} of {decisions['of']}"
     install = decisions["mode"] == RestoreMode.INSTALL

@@ -40,12 +40,12 @@ from millrace.topology.topic_partition import TopicPartition
 
 
 def use_of(decisions: Mapping[str, Any]) -> Use:
-    """Which specification a restoration goes by: a rollback's is what is launched again."""
+    """Returns the specification that a restoration uses: a rollback's is what is launched again."""
     return Use.RUNNING if decisions.get("as_launched", False) else Use.DEPLOYMENT
 
 
 class Restoration:
-    """What the steps need to know, read again by each of them.
+    """The facts of a restoration, read again by each of its steps.
 
     Args:
         context: of the step.
@@ -65,15 +65,15 @@ class Restoration:
         self.state = StateDirectory(self.config.state_dir)
 
     def lock(self) -> DirectoryLock:
-        """The application's lock on this host, which a running driver has."""
+        """Returns the application's lock on this host, which a running driver has."""
         return DirectoryLock(self.state.application(self.config.application_id))
 
     def topics(self) -> dict[str, TopicDescription]:
-        """All topics, the internal ones included."""
+        """Returns all topics, the internal ones included."""
         return self.preparer.prepare_topics()
 
     def placing(self) -> Placing:
-        """Where everything of the savepoint goes."""
+        """Returns the placement of the savepoint's parts."""
         return Placing(
             self.manifest,
             self.topology,
@@ -87,7 +87,7 @@ class Restoration:
         )
 
     def transactional_ids(self, placing: Placing) -> list[str]:
-        """Those of the target's tasks."""
+        """Returns the transactional ids of the target's tasks."""
         if self.config.processing_guarantee is not ProcessingGuarantee.EXACTLY_ONCE_V2:
             return []
         return [task_transactional_id(self.config.application_id, task) for task in placing.tasks]

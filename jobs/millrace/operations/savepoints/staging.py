@@ -19,13 +19,13 @@ RESTORING_DIRECTORY = "restoring"
 
 
 def staging_directory(config: StreamsConfig, savepoint: str) -> Path:
-    """Where the files of a savepoint go: on the file system of the state, so that they can be moved into place."""
+    """Returns the directory of a savepoint's files: on the file system of the state, so that they can be moved."""
     state = StateDirectory(Path(config.state_dir).absolute())
     return state.application(config.application_id) / RESTORING_DIRECTORY / savepoint
 
 
 def fetch(repository: SavepointRepository, manifest: Manifest, directory: Path, progress: Callable[[str], None]) -> int:
-    """Bring all files here and check them; what is here already stays.
+    """Brings all files here and checks them; what is here already stays.
 
     Returns:
         how many bytes there are.
@@ -45,13 +45,13 @@ def fetch(repository: SavepointRepository, manifest: Manifest, directory: Path, 
 
 
 def is_in_database(store: StoreSpec) -> bool:
-    """Whether a store's content lies in the files of its task's database."""
+    """Returns whether a store's content lies in the files of its task's database."""
     return store.backend is StoreBackend.ROCKSDB and store.custom is None and store.capacity is None
 
 
 @contextmanager
 def opened(directory: Path, stores: Iterable[StoreSpec], config: StreamsConfig) -> Iterator[TaskState]:
-    """The database of a task that was fetched, with the stores that the savepoint has in it, wherever they are now."""
+    """Opens the fetched database of a task, with the stores that the savepoint has in it, wherever they are now."""
     in_database = [
         replace(store, backend=StoreBackend.ROCKSDB, custom=None, capacity=None)
         for store in stores
@@ -65,7 +65,7 @@ def opened(directory: Path, stores: Iterable[StoreSpec], config: StreamsConfig) 
 
 
 def saved_records(state: TaskState, store: StoreSpec) -> Iterator[RecordBatch]:
-    """What the savepoint has of a store, as changelog records."""
+    """Yields a store's content in the savepoint, as changelog records."""
     assert state.directory is not None
     path = records_file(state.directory, store.name)
     return read_records(path) if path.exists() else state.records(store.name)

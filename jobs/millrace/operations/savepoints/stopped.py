@@ -21,7 +21,7 @@ from millrace.topology.topology import FrozenTopology, SubTopology
 
 
 def checkpoint_stopped(config: StreamsConfig, topology: FrozenTopology, savepoint: str) -> Checkpoints:
-    """Make the checkpoints of an application that does not run.
+    """Makes the checkpoints of an application that does not run.
 
     Transactions that a killed task left open are ended first, and stores that are behind their committed offsets are
     brought forward from their changelogs, both as the next start would. A crash midway is harmless.
@@ -60,7 +60,7 @@ def checkpoint_stopped(config: StreamsConfig, topology: FrozenTopology, savepoin
 
 
 def task_specs(config: StreamsConfig, topology: FrozenTopology, point: ApplicationPoint) -> list[TaskSpec]:
-    """All tasks over the topics as they are."""
+    """Returns all tasks over the topics as they are."""
     topics = point.input_topics()
     parts: dict[int, SubTopology] = {part.number: part for part in topology.sub_topologies}
     return [

@@ -13,7 +13,7 @@ from millrace.operations.savepoints.manifest import Manifest, SavepointState
 
 @dataclass(frozen=True, kw_only=True)
 class SavepointSummary:
-    """One savepoint.
+    """A savepoint, as it is shown.
 
     Args:
         name: its name.
@@ -41,7 +41,7 @@ class SavepointSummary:
 
 
 def summary(application: Application) -> tuple[SavepointSummary, ...]:
-    """The savepoints of an application in whatever state, the oldest first.
+    """Returns the savepoints of an application in whatever state, the oldest first.
 
     The driver does not know them: they are taken and kept by operations, so its control plane cannot list them.
 
@@ -53,7 +53,7 @@ def summary(application: Application) -> tuple[SavepointSummary, ...]:
 
 
 def summarized(manifests: Iterable[Manifest], *, now: float) -> tuple[SavepointSummary, ...]:
-    """As :func:`summary`, of manifests. Pure."""
+    """Works like :func:`summary`, of manifests. Pure."""
     return tuple(
         SavepointSummary(
             name=each.name,

@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class StandbyOptions:
-    """How a standby runs.
+    """The options of a standby.
 
     Args:
         state_dir: where the copies are; ``None`` takes the application's ``state.dir``, and leaves the tasks out that
@@ -104,7 +104,7 @@ class Standby:
         self._tasks = copied_tasks(config, topology, self._admin, state_dir=self.state_dir)
 
     def stop(self) -> None:
-        """Ask :meth:`run` to end; may be called by a signal handler."""
+        """Asks :meth:`run` to end; a signal handler may call it."""
         self._stopping.set()
 
     def run(self, on_probe: Callable[[StandbyStatus], None] = lambda _: None) -> StandbyStatus:
@@ -142,7 +142,7 @@ class Standby:
         return status
 
     def status(self) -> StandbyStatus:
-        """How all copies are."""
+        """Returns the status of all copies."""
         with self._guard:
             followers = dict(self._followers)
         tasks = {name: _shown(each, self._config.acceptable_recovery_lag) for name, each in followers.items()}
@@ -158,7 +158,7 @@ class Standby:
         )
 
     def release(self, directory: Path) -> None:
-        """Close the copy in a directory and leave it to whoever asks."""
+        """Closes the copy in a directory and leaves it to the process that asks."""
         with self._guard:
             found = next((each for each in self._followers.values() if each.task.directory == directory), None)
             if found is None:
@@ -249,7 +249,7 @@ def run_standby(
     on_probe: Callable[[StandbyStatus], None] = lambda _: None,
     on_start: Callable[[Standby], None] = lambda _: None,
 ) -> StandbyStatus:
-    """Keep copies of an application's stores up to date in this process.
+    """Keeps copies of an application's stores up to date in this process.
 
     Args:
         config: the application's configuration.

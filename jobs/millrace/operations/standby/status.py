@@ -1,4 +1,4 @@
-"""What a standby says of itself: a file beside its copies, and metrics."""
+"""The status of a standby: a file beside its copies, and metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STATUS_FILE = "standby.json"
 
 
 class TaskCopyStatus(BaseModel):
-    """One copy."""
+    """The status of one copy."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -58,7 +58,7 @@ class StandbyStatus(BaseModel):
 
 
 def status_path(state_dir: Path, application_id: str) -> Path:
-    """The file of a standby's status."""
+    """Returns the file of a standby's status."""
     return StateDirectory(state_dir).application(application_id) / STATUS_FILE
 
 
@@ -71,7 +71,7 @@ def write_standby_status(path: Path, status: StandbyStatus) -> None:
 
 
 def read_standby_status(state_dir: Path, application_id: str) -> StandbyStatus | None:
-    """The last status of the standby that keeps copies in ``state_dir``; ``None`` where there never was one.
+    """Returns the last status of the standby that keeps copies in ``state_dir``; ``None`` where there never was one.
 
     Raises:
         SerializationError: the file is not readable.

@@ -1,4 +1,4 @@
-"""Which tasks an application has, and which of them a standby on this host copies."""
+"""The tasks of an application, and those of them that a standby on this host copies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEARTBEATS_OF_THE_LIVING = 3
 def copied_tasks(
     config: StreamsConfig, topology: FrozenTopology, admin: KafkaAdmin, *, state_dir: Path
 ) -> dict[str, CopiedTask]:
-    """The tasks with stores on disk that changelogs back, by name; those without changelogs yet are left out.
+    """Returns the tasks with stores on disk that changelogs back, by name; those without changelogs yet are left out.
 
     Args:
         config: the application's configuration.
@@ -70,7 +70,7 @@ def copied_tasks(
 
 
 def tasks_of_this_host(status: ApplicationStatus | None) -> frozenset[str]:
-    """The tasks that workers on this host run, as the application's driver says; none where it is silent."""
+    """Returns the tasks that workers on this host run, as the application's driver says; none where it is silent."""
     if (
         status is None
         or time.time() - status.updated_at > _HEARTBEATS_OF_THE_LIVING * status.heartbeat_interval_ms / 1e3
@@ -81,7 +81,7 @@ def tasks_of_this_host(status: ApplicationStatus | None) -> frozenset[str]:
 
 
 def driver_is_alive(state_dir: Path, application_id: str) -> bool:
-    """Whether a driver on this host has the application's state directory."""
+    """Returns whether a driver on this host has the application's state directory."""
     holder = lock_holder(StateDirectory(state_dir).application(application_id))
     return holder is not None and holder.is_alive()
 

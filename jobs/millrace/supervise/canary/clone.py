@@ -1,4 +1,4 @@
-"""What a canary is called, what it is made of, and which application it stands beside."""
+"""The clone that is a canary: its name, its specification, and the application that it runs beside."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class Canary(BaseModel):
 
 
 def clone_of(application: str) -> str:
-    """Name of the canary of an application."""
+    """Returns the name of the canary of an application."""
     return f"{application}{SUFFIX}"
 
 
 def canary_path(application: Application) -> Path:
-    """The file that says what the canary of an application is."""
+    """Returns the file that describes the canary of an application."""
     return application.home.application(clone_of(application.name)).path / "canary.json"
 
 
 def canary_of(application: Application) -> Canary:
-    """The canary of an application.
+    """Returns the canary of an application.
 
     Raises:
         OperationError: it has none.
@@ -61,7 +61,7 @@ def canary_of(application: Application) -> Canary:
 
 
 def clone_document(candidate: SpecFile, application: str) -> dict[str, Any]:
-    """The specification of the clone: the candidate's, with other names for all that it writes."""
+    """Returns the specification of the clone: the candidate's, with other names for everything that it writes."""
     clone = clone_of(application)
     prefix = f"{clone}-"
     config = {key: value for key, value in candidate.raw.get("config", {}).items() if key != "application.id"}

@@ -25,7 +25,7 @@ _SHOWN_BYTES = 80
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """What one of both has written and the other has not.
+    """A difference: what one of the two has written and the other has not.
 
     Args:
         topic: output topic of the application.
@@ -44,7 +44,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What a comparison has found.
+    """The result of a comparison.
 
     Args:
         keys: keys that were compared.
@@ -71,7 +71,7 @@ def compare(
     wait_s: float = 60.0,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Compare all that an application and its canary have written since both began to be the same.
+    """Compares all that an application and its canary have written since both began to be the same.
 
     By default the last value of each key of each topic: how many updates come before it depends on batches. The order
     of records does not matter in either case. It waits until both have processed the same input, and all of it.

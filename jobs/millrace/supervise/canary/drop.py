@@ -30,7 +30,7 @@ def drop(
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Stop the canary of an application, and delete its topics, its group, its stores and its specification.
+    """Stops the canary of an application, and deletes its topics, its group, its stores and its specification.
 
     Every topic that is deleted begins with ``<application>-canary-``. The journals stay in its run directory.
 
@@ -76,7 +76,7 @@ def drop(
 
 @operation(KIND)
 def drop_steps(plan: OperationPlan) -> Sequence[Step]:
-    """The steps of dropping a canary."""
+    """Returns the steps of dropping a canary."""
     clone, decided = plan.application, plan.decisions
     return [
         Step(name="stop", text=f"Stop {clone}.", run=_stop),

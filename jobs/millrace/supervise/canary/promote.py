@@ -24,7 +24,7 @@ def promote(
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Write the specification of the canary to ``config/apps`` and deploy the application with it.
+    """Writes the specification of the canary to ``config/apps`` and deploys the application with it.
 
     The canary goes on until it is dropped. Repeating it after a crash is harmless.
 

@@ -40,7 +40,7 @@ def start(
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Start a clone of an application, ``<application>-canary``, with a new specification.
+    """Starts a clone of an application, ``<application>-canary``, with a new specification.
 
     A savepoint of the application, which goes on, is restored into the clone: it has the same state, and reads the same
     input from the same offsets in a group of its own. What it writes goes to topics of its own, whose names begin with
@@ -104,7 +104,7 @@ def start(
 
 @operation(KIND)
 def start_steps(plan: OperationPlan) -> Sequence[Step]:
-    """The steps of starting a canary."""
+    """Returns the steps of starting a canary."""
     decided, clone = plan.decisions, plan.application
 
     def restoration(context: StepContext) -> OperationPlan:

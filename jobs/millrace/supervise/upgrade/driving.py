@@ -22,7 +22,7 @@ ASKED_TO_STOP = "it was asked to stop"
 
 
 def end(context: StepContext, *, owner: str = "") -> DriverResult:
-    """End the driver; the wish that the application runs is written first, so that it can be told when that changes.
+    """Ends the driver; that the application should run is written first, so that a later change of it is noticed.
 
     Raises:
         OperationError: something survived SIGKILL.
@@ -39,7 +39,7 @@ def end(context: StepContext, *, owner: str = "") -> DriverResult:
 
 
 def go_back(context: StepContext, spec: SpecFile, *, rejects: str) -> DriverResult:
-    """End the driver, and write that what runs next is an older specification, unless a stop was asked for meanwhile.
+    """Ends the driver, and writes that what runs next is an older specification, unless a stop was asked for meanwhile.
 
     Args:
         context: of the step.
@@ -60,7 +60,7 @@ def go_back(context: StepContext, spec: SpecFile, *, rejects: str) -> DriverResu
 
 
 def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> DriverResult:
-    """Launch the driver, unless the application was asked to stop since the operation began.
+    """Launches the driver, unless the application was asked to stop since the operation began.
 
     Args:
         context: of the step.
@@ -92,7 +92,7 @@ def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> Driv
 
 
 def wait_until_healthy(context: StepContext, *, timeout_s: float) -> DriverResult:
-    """Wait until the driver that was launched is proven, dead, unhealthy or late.
+    """Waits until the driver that was launched is proven, dead, unhealthy or late.
 
     Args:
         context: of the step.
@@ -128,7 +128,7 @@ def wait_until_healthy(context: StepContext, *, timeout_s: float) -> DriverResul
 
 
 def launch_or_say_why(context: StepContext, spec: SpecFile, *, savepoint: str) -> DriverResult:
-    """As :func:`launch`; where it cannot be started, ``failed`` says why: for where there is a way back."""
+    """Works like :func:`launch`; where it cannot be started, ``failed`` says why: for where there is a way back."""
     try:
         return launch(context, spec, savepoint=savepoint)
     except MillraceError as error:

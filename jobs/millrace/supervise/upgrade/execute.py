@@ -29,7 +29,7 @@ def upgrade(
     dry_run: bool = False,
     progress: Progress = lambda _: None,
 ) -> Outcome:
-    """Execute a multi-step upgrade.
+    """Executes a multi-step upgrade.
 
     Returns:
         The action ``upgrade``, ``rolled_back``, ``failed`` (what it was rolled back to is not healthy either) or
@@ -48,7 +48,7 @@ def upgrade(
 
 
 def resume_upgrade(application: Application, *, progress: Progress = lambda _: None) -> Outcome | None:
-    """Go on with an upgrade or rollback whose process died or that failed; ``None`` where there is none to go on with.
+    """Resumes an upgrade or rollback whose process died or that failed; ``None`` where there is none to resume.
 
     Raises:
         MillraceError: a step failed, as in :func:`upgrade`.
@@ -61,7 +61,7 @@ def resume_upgrade(application: Application, *, progress: Progress = lambda _: N
 
 
 def is_upgrade_to(directory: ApplicationDirectory, spec: SpecFile) -> bool:
-    """Whether an upgrade to this specification has been begun and has not ended."""
+    """Returns whether an upgrade to this specification has been begun and has not ended."""
     unfinished = unfinished_operation(directory)
     if unfinished is None or unfinished.plan.operation != UPGRADE:
         return False
@@ -69,7 +69,7 @@ def is_upgrade_to(directory: ApplicationDirectory, spec: SpecFile) -> bool:
 
 
 def is_being_executed(directory: ApplicationDirectory) -> bool:
-    """Whether a living process executes an operation of the application."""
+    """Returns whether a living process executes an operation of the application."""
     if not directory.operations_lock.exists():
         return False
     descriptor = os.open(directory.operations_lock, os.O_RDWR | os.O_CLOEXEC)
@@ -83,13 +83,16 @@ def is_being_executed(directory: ApplicationDirectory) -> bool:
 
 
 def wait_for_whoever_carries_out(directory: ApplicationDirectory) -> None:
-    """Return once no living process executes an operation of the application."""
+    """Returns once no living process executes an operation of the application."""
     with directory.operations_lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def executed(application: Application, run: Callable[[], Outcome], *, dry_run: bool = False) -> Outcome:
-    """What an upgrade or a rollback, which ``run`` executes, comes to; gives up what failed before any change."""
+    """Returns the conclusion of an upgrade or a rollback that ``run`` executes.
+
+    It abandons one that failed before any change.
+    """
     try:
         outcome = run()
     except MillraceError as error:

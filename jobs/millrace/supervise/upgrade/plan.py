@@ -1,4 +1,4 @@
-"""What an upgrade decides before it changes anything."""
+"""The decisions of an upgrade, made before it changes anything."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Document(BaseModel):
 
     @classmethod
     def of(cls, file: SpecFile) -> Document:
-        """The document of a specification."""
+        """Returns the document of a specification."""
         return cls(hash=file.hash, raw=file.raw)
 
     def file(self) -> SpecFile:
-        """The checked specification.
+        """Returns the checked specification.
 
         Raises:
             ConfigurationError: it is not valid here and now.
@@ -51,7 +51,7 @@ class SavepointDecisions(BaseModel):
 
 
 class UpgradePlan(BaseModel):
-    """All that an upgrade, or a rollback that was asked for, has decided.
+    """The decisions of an upgrade, or of a rollback that was asked for.
 
     Args:
         mode: what happens to the state on the way to ``new``.
@@ -88,11 +88,11 @@ class UpgradePlan(BaseModel):
 
     @classmethod
     def of(cls, plan: OperationPlan) -> UpgradePlan:
-        """The decisions of an operation."""
+        """Returns the decisions of an operation."""
         return cls.model_validate(plan.decisions)
 
     def operation(self, kind: str, application: str, reason: str) -> OperationPlan:
-        """The operation: until it has ended, no other process starts the application."""
+        """Returns the operation: until it has ended, no other process starts the application."""
         return OperationPlan(
             operation=kind,
             application=application,
@@ -113,7 +113,9 @@ def plan_upgrade(
     ready_timeout_s: float | None = None,
     is_same_changed: bool = False,
 ) -> UpgradePlan | None:
-    """The plan of going to a changed specification, where that takes more than a stop and a start; else nothing.
+    """Returns the plan of going to a changed specification, where that takes more than a stop and a start.
+
+    It is none where a stop and a start suffice.
 
     Args:
         application: which.

@@ -1,4 +1,4 @@
-"""What the steps of an upgrade that end, launch or wait for the driver return, and what the whole came to."""
+"""The results of an upgrade's steps that end, launch or wait for the driver, and its conclusion."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class DriverResult(BaseModel):
     text: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """Returns the result for the journal."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
 class FitResult(BaseModel):
-    """Whether the state still fits the topology that is gone back to.
+    """The result of comparing the state with the topology of a rollback.
 
     Args:
         misfit: what does not fit; empty where everything does, or nobody looked.
@@ -61,12 +61,12 @@ class FitResult(BaseModel):
     misfit: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """Returns the result for the journal."""
         return self.model_dump(mode="json")
 
 
 class Conclusion(BaseModel):
-    """What an upgrade or a rollback came to.
+    """The conclusion of an upgrade or a rollback.
 
     Args:
         action: ``UPGRADE``, ``ROLLED_BACK``, ``STOPPED`` or ``FAILED``.
@@ -79,22 +79,22 @@ class Conclusion(BaseModel):
     text: str
 
     def to_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """Returns the result for the journal."""
         return self.model_dump(mode="json")
 
 
 def driver_result(context: StepContext, step: str) -> DriverResult | None:
-    """The result of a step; none where it has not run or there is none of that name."""
+    """Returns the result of a step; none where it has not run or there is none of that name."""
     return _parsed(context.results, step)
 
 
 def all_driver_results(context: StepContext) -> list[DriverResult]:
-    """The results of all steps that have to do with the driver, in their order."""
+    """Returns the results of all steps that have to do with the driver, in their order."""
     return [result for step in _OF_DRIVER if (result := _parsed(context.results, step)) is not None]
 
 
 def misfit(context: StepContext) -> str:
-    """What of the state does not fit what is gone back to; empty where all does, or nobody looked."""
+    """Returns the stores that do not fit the topology of the rollback; empty where all do, or nothing was compared."""
     return FitResult.model_validate(context.results.get(BACK_FIT, {})).misfit
 
 

@@ -22,7 +22,7 @@ def rollback(
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Launch the last good specification again, or the one before where the last good one is what runs.
+    """Launches the last good specification again, or the one before where the last good one is what runs.
 
     What runs is stopped. The state stays as it is where the topology still fits it; else the savepoint is restored that
     was taken before the upgrade, if one was. Supervision leaves the specification in ``config/apps`` alone until it

@@ -1,4 +1,4 @@
-"""What happens to the state on the way to another specification, and back: a savepoint, a reset, a restoration."""
+"""The state on the way to another specification and back: a savepoint, a reset, a restoration."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def giving_state_up(
 
 
 def decide_reset(spec: SpecFile) -> ResetDecisions:
-    """The reset of a stopped application that keeps where it is in its input topics, and what waits between its tasks.
+    """Returns the reset of a stopped application that keeps its input positions and repartition topics.
 
     Input topics that it has not committed in yet begin where ``auto.offset.reset`` says.
     """
@@ -132,7 +132,7 @@ def _read_from_the_end(topology: FrozenTopology, application_id: str, default: s
 
 
 def misfit(spec: SpecFile) -> str:
-    """What of the state that there is does not fit the topology of a specification; empty where all does.
+    """Returns the stores that do not fit the topology of a specification; empty where all do.
 
     It goes by the status topic: a driver that has never come so far as to publish its topology has written nothing.
     """

@@ -30,13 +30,13 @@ from millrace.supervise.upgrade.results import (
 
 @operation(UPGRADE)
 def upgrade_steps(plan: OperationPlan) -> Sequence[Step]:
-    """The steps of an upgrade."""
+    """Returns the steps of an upgrade."""
     return list(_upgrade(plan.application, UpgradePlan.of(plan)))
 
 
 @operation(ROLLBACK)
 def rollback_steps(plan: OperationPlan) -> Sequence[Step]:
-    """The steps of a rollback that was asked for."""
+    """Returns the steps of a rollback that was asked for."""
     decided = UpgradePlan.of(plan)
     return [*_back(plan.application, decided, when=""), _conclude(decided)]
 

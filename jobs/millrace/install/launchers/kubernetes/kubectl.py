@@ -18,7 +18,7 @@ _TOOL = Tool(program="kubectl", remedy="install kubectl, and see that it is on t
 
 @dataclass(frozen=True, kw_only=True)
 class Kubectl:
-    """One namespace of one cluster.
+    """A namespace of a cluster, accessed through ``kubectl``.
 
     Args:
         namespace: the namespace.
@@ -29,7 +29,7 @@ class Kubectl:
     context: str = ""
 
     def run(self, arguments: Sequence[str], *, given: str | None = None, limit_s: float = 0.0) -> ToolOutput:
-        """Run a command in the namespace.
+        """Runs a command in the namespace.
 
         Args:
             arguments: the command.
@@ -46,7 +46,7 @@ class Kubectl:
         )
 
     def pod(self, name: str) -> Mapping[str, Any] | None:
-        """The pod as the cluster describes it, or none if there is none.
+        """Returns the pod as the cluster describes it, or none if there is none.
 
         Raises:
             OperationError: the cluster does not answer, or refuses.
@@ -65,7 +65,7 @@ class Kubectl:
         return dict(pod)
 
     def apply(self, objects: Sequence[Mapping[str, Any]]) -> None:
-        """Create objects, or change them to what is given.
+        """Creates objects, or changes them to what is given.
 
         Raises:
             OperationError: the cluster does not answer, or refuses.

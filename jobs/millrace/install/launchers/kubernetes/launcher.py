@@ -49,14 +49,14 @@ class KubernetesLauncher:
     kind = "kubernetes"
 
     def state_elsewhere(self, spec: ApplicationSpec) -> str:
-        """In claims of the executors, or in their pods."""
+        """Returns the place of stores: claims of the executors, or their pods."""
         size = spec.launcher.kubernetes.state_size
         if size is None:
             return "in the executors' pods, and lost with each (launcher.kubernetes.state_size keeps them)"
         return f"in claims of the executors' pods, {size} each"
 
     def plan(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> Launch:
-        """The command of spark-submit.
+        """Returns the command of spark-submit.
 
         Raises:
             ConfigurationError: the master is not of Kubernetes, there is no image, or the control plane could not be
@@ -90,7 +90,7 @@ class KubernetesLauncher:
         )  # fmt: skip
 
     def start(self, launch: Launch, directory: ApplicationDirectory) -> DriverInstance:
-        """Apply the manifests, submit, and find the pod.
+        """Applies the manifests, submits, and finds the pod.
 
         Raises:
             OperationError: the cluster refuses or does not answer, there is a driver already, or spark-submit failed.
@@ -109,7 +109,7 @@ class KubernetesLauncher:
         return started
 
     def find(self, directory: ApplicationDirectory) -> DriverInstance | None:
-        """The pod that has the name of the application's driver.
+        """Returns the pod that has the name of the application's driver.
 
         Raises:
             OperationError: the cluster does not answer.
@@ -128,7 +128,7 @@ class KubernetesLauncher:
         )
 
     def instance_of(self, values: Mapping[str, Any]) -> DriverInstance | None:
-        """The pod in a record."""
+        """Returns the pod in a record."""
         return DriverPod.from_mapping(values) if "pod" in values else None
 
 

@@ -1,4 +1,4 @@
-"""What Kubernetes is given of an application: rendered from its specification, and applied by a launch."""
+"""The Kubernetes manifests of an application: rendered from its specification, and applied by a launch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[^a-z0-9-]+")
 
 
 def base_name(application: str) -> str:
-    """The application's name as Kubernetes takes it; a digest keeps names apart that would become the same."""
+    """Returns the application's name as Kubernetes takes it; a digest keeps names apart that would become the same."""
     name = _NAME.sub("-", application.lower()).strip("-")[:_LONGEST_NAME].strip("-")
     if name == application:
         return name
@@ -33,12 +33,12 @@ def base_name(application: str) -> str:
 
 
 def driver_pod_name(application: str) -> str:
-    """Name of the driver's pod. There is one for an application: the cluster refuses a second driver."""
+    """Returns the name of the driver's pod. There is one for an application: the cluster refuses a second driver."""
     return f"{base_name(application)}-driver"
 
 
 def token_secret(spec: ApplicationSpec, token: str) -> Mapping[str, Any]:
-    """The Secret with the token of the control plane; it is applied by a launch and printed nowhere."""
+    """Returns the Secret with the token of the control plane; it is applied by a launch and printed nowhere."""
     data = {CONTROL_TOKEN: base64.b64encode(token.encode()).decode()}
     return {
         "apiVersion": "v1",
@@ -50,7 +50,7 @@ def token_secret(spec: ApplicationSpec, token: str) -> Mapping[str, Any]:
 
 
 def specification_map(file: SpecFile) -> Mapping[str, Any]:
-    """The ConfigMap with the specification, as it is written: variables are filled in by the driver."""
+    """Returns the ConfigMap with the specification, as it is written: variables are filled in by the driver."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -60,7 +60,7 @@ def specification_map(file: SpecFile) -> Mapping[str, Any]:
 
 
 def pod_templates(spec: ApplicationSpec) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The templates of the driver's and the executors' pods, which Spark completes.
+    """Returns the templates of the driver's and the executors' pods, which Spark completes.
 
     Raises:
         ConfigurationError: the control plane could not be reached.
@@ -77,7 +77,7 @@ def _labels(spec: ApplicationSpec) -> dict[str, str]:
 
 
 def account(spec: ApplicationSpec) -> Sequence[Mapping[str, Any]]:
-    """The driver's account and what it may do, which an administrator applies once for a namespace."""
+    """Returns the driver's account and its permissions, which an administrator applies once for a namespace."""
     settings = spec.launcher.kubernetes
     metadata = {
         "name": settings.service_account,

@@ -39,7 +39,7 @@ class DriverPod:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name for people."""
         return f"pod {self.namespace}/{self.pod}"
 
     @property
@@ -49,11 +49,11 @@ class DriverPod:
 
     @property
     def kubectl(self) -> Kubectl:
-        """How its cluster is asked."""
+        """The access to its cluster."""
         return Kubectl(namespace=self.namespace, context=self.context)
 
     def to_mapping(self) -> Mapping[str, Any]:
-        """For the record."""
+        """Returns the driver for the record."""
         return {
             "pod": self.pod,
             "uid": self.uid,
@@ -64,7 +64,7 @@ class DriverPod:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> DriverPod:
-        """The pod in a record.
+        """Returns the pod in a record.
 
         Raises:
             OperationError: the record lacks something.
@@ -83,7 +83,7 @@ class DriverPod:
             ) from error
 
     def probe(self, directory: ApplicationDirectory) -> Probe:
-        """Ask the cluster."""
+        """Asks the cluster."""
         try:
             found = self.kubectl.pod(self.pod)
         except OperationError as error:
@@ -95,7 +95,7 @@ class DriverPod:
         return self.probe_result(found, directory)
 
     def probe_result(self, found: Mapping[str, Any], directory: ApplicationDirectory) -> Probe:
-        """What the description of the pod says. Pure."""
+        """Returns what the description of the pod says. Pure."""
         text = f"{self.name} {_state(found)}"
         if found["status"].get("phase") in _ENDED_PHASES:
             fenced = ExitCode.FENCED in _exit_codes(found)
@@ -108,7 +108,7 @@ class DriverPod:
         return Probe(presence=Presence.ALIVE, text=text, control=control)
 
     def end(self, directory: ApplicationDirectory, limits: EndLimits) -> Ended:
-        """Keep its last lines, then delete it; the cluster takes away what belongs to it, the executors too."""
+        """Keeps its last lines, then deletes it; the cluster takes away what belongs to it, the executors too."""
         seen = self.probe(directory)
         if seen.presence is Presence.TAKEN:
             return Ended()

@@ -28,7 +28,7 @@ _ENDED = {"FINISHED", "FAILED", "KILLED"}
 
 
 def run_yarn(arguments: Sequence[str]) -> ToolOutput:
-    """Run ``yarn application`` with these arguments.
+    """Runs ``yarn application`` with these arguments.
 
     Raises:
         OperationError: it is missing, or did not end in time.
@@ -37,7 +37,7 @@ def run_yarn(arguments: Sequence[str]) -> ToolOutput:
 
 
 def read_report(text: str) -> Mapping[str, str]:
-    """The fields of what ``yarn application -status`` prints; diagnostics of several lines as one text."""
+    """Returns the fields of what ``yarn application -status`` prints; diagnostics of several lines as one text."""
     fields: dict[str, str] = {}
     last = ""
     for line in text.splitlines():
@@ -64,7 +64,7 @@ class YarnApplication:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name for people."""
         return f"YARN {self.id}"
 
     @property
@@ -73,12 +73,12 @@ class YarnApplication:
         return None
 
     def to_mapping(self) -> Mapping[str, Any]:
-        """For the record."""
+        """Returns the driver for the record."""
         return {"yarn_application": self.id, "port": self.port}
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> YarnApplication:
-        """The application in a record.
+        """Returns the application in a record.
 
         Raises:
             OperationError: the record lacks something.
@@ -92,7 +92,7 @@ class YarnApplication:
             ) from error
 
     def probe(self, directory: ApplicationDirectory) -> Probe:
-        """Ask the resource manager."""
+        """Asks the resource manager."""
         try:
             output = run_yarn(["-status", self.id])
         except OperationError as error:
@@ -100,7 +100,7 @@ class YarnApplication:
         return self.probe_result(output, directory)
 
     def probe_result(self, output: ToolOutput, directory: ApplicationDirectory) -> Probe:
-        """What the resource manager's answer says. Pure."""
+        """Returns what the resource manager's answer says. Pure."""
         if _UNKNOWN.search(output.text) or _UNKNOWN.search(output.messages):
             return Probe(presence=Presence.GONE, text=f"{self.name} is not known to the resource manager any more")
         report = read_report(output.text)
@@ -121,7 +121,7 @@ class YarnApplication:
         return Probe(presence=Presence.ALIVE, text=text, control=control)
 
     def end(self, directory: ApplicationDirectory, limits: EndLimits) -> Ended:
-        """Kill it; the resource manager ends its containers."""
+        """Kills it; the resource manager ends its containers."""
         seen = self.probe(directory)
         if seen.presence is Presence.GONE:
             return Ended()

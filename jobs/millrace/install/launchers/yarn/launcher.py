@@ -39,11 +39,11 @@ class YarnLauncher:
     kind = "yarn"
 
     def state_elsewhere(self, spec: ApplicationSpec) -> str:
-        """In ``state.dir`` of the nodes on which the executors run."""
+        """Returns the place of stores: ``state.dir`` of the nodes on which the executors run."""
         return f"in {spec.streams_config().state_dir} on the nodes of its executors"
 
     def plan(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> Launch:
-        """The command of spark-submit.
+        """Returns the command of spark-submit.
 
         Raises:
             ConfigurationError: Hadoop's configuration is not named, ``state.dir`` is no path of the nodes, or the
@@ -74,7 +74,7 @@ class YarnLauncher:
         )  # fmt: skip
 
     def start(self, launch: Launch, directory: ApplicationDirectory) -> DriverInstance:
-        """Submit, and read the application's id out of what spark-submit says.
+        """Submits the driver, and reads the application's id from the output of spark-submit.
 
         Raises:
             OperationError: spark-submit failed or named no application, there is a driver already, or the resource
@@ -92,7 +92,7 @@ class YarnLauncher:
         return YarnApplication(id=found, port=control_port(load_spec(directory.spec)))
 
     def find(self, directory: ApplicationDirectory) -> DriverInstance | None:
-        """The living application that carries this one's tag.
+        """Returns the living application that carries this one's tag.
 
         Raises:
             OperationError: the resource manager does not answer.
@@ -108,12 +108,12 @@ class YarnLauncher:
         return None if found is None else YarnApplication(id=found.group(1), port=port)
 
     def instance_of(self, values: Mapping[str, Any]) -> DriverInstance | None:
-        """The application in a record."""
+        """Returns the application in a record."""
         return YarnApplication.from_mapping(values) if "yarn_application" in values else None
 
 
 def application_id(text: str) -> str | None:
-    """The id of the application that spark-submit says it submitted."""
+    """Returns the id of the application that spark-submit says it submitted."""
     found = _SUBMITTED.search(text)
     return None if found is None else found.group(1)
 

@@ -10,7 +10,7 @@ AIRFLOW = Dashboard(
     text="Whether Airflow looks after the applications: supervision, reconciles, and what its DAGs did.",
     panels=(
         Panel(
-            title="Applications that nobody has looked at for five minutes",
+            title="Applications without a probe for five minutes",
             text="They should run, and neither a supervising task nor a reconcile has looked, as of the last export.",
             queries=(
                 Query(

@@ -27,7 +27,7 @@ class DriverHooks:
         prepare: reads the committed offsets and makes the queries, given the last status of an older driver.
         warm_up: makes the first batch fast; called before the queries start.
         live_members: live members of the application's consumer group, each described in words.
-        watch: checks at each heartbeat that nobody moved the application's offsets or took its topics away.
+        watch: checks at each heartbeat that no other client moved the application's offsets or deleted its topics.
         end_offsets: the last stable offset of each input partition now.
         high_watermarks: the end of each input partition's log now.
         stream_threads: the stream threads now, and that there are fewer than there are to be; none for micro-batches.

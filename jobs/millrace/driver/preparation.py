@@ -313,8 +313,8 @@ class Preparer:
     def _sign_again(self, places: list[TopicPartition], last: ApplicationStatus, run_id: int) -> None:
         """Signs the committed offsets with this run, so that a task of an older topology that is opened late refuses.
 
-        Fencing alone would not keep it out: with another number it has a transactional id that nobody takes over from
-        it any more, and it would process input beside the task that reads it now.
+        Fencing alone would not keep it out: with another number it has a transactional id that no task takes over
+        any more, and it would process input beside the task that reads it now.
         """
         if self._config.processing_guarantee is not ProcessingGuarantee.EXACTLY_ONCE_V2 or not last.transactional_ids:
             return

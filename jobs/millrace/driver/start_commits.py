@@ -39,7 +39,7 @@ def commits_of_new_partitions(
         if len(known) == len(places):
             continue
         before = Signature.of({place: committed[place] for place in known}) if known else None
-        # What that commit counted has been told, or is told by nobody: it is not this commit's.
+        # What that commit counted has been reported, or never will be: it is not this commit's.
         signature = replace(before or Signature(run=run), run=run, counts={}, reset=reset)
         texts = signature.to_metadata({place: starts[place].offset for place in places})
         commits.update({place: (starts[place].offset, texts[place]) for place in places})

@@ -86,8 +86,8 @@ def read_statuses(
 ) -> dict[str, ApplicationStatus]:
     """The status of every application of a cluster, by application id; empty where the topic does not exist.
 
-    Reads uncommitted up to the high watermark, so that a driver that died inside a transaction hides nobody's status,
-    and trusts the highest driver epoch of each application.
+    Reads uncommitted up to the high watermark, so that a driver that died inside a transaction hides no other
+    application's status, and trusts the highest driver epoch of each application.
 
     Args:
         bootstrap_servers: host:port list.

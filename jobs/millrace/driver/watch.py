@@ -1,5 +1,6 @@
-"""What nobody may do to a running application's group and input topics, looked for at each heartbeat: each commit looks
-at the topics too, but an idle application does not commit.
+"""The watch over a running application's group and input topics, which no other client may change.
+
+It runs at each heartbeat: each commit checks the topics too, but an idle application does not commit.
 """
 
 from __future__ import annotations

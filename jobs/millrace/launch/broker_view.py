@@ -40,7 +40,7 @@ class BrokerView:
         topics: those of the topics that were asked for that exist, by name.
         names: names of all topics.
         settings: settings of one broker.
-        group_members: who is in the application's group, in words; empty if nobody.
+        group_members: who is in the application's group, in words; empty if no one is.
         statuses: what drivers of this cluster have published, by application id.
     """
 

@@ -59,7 +59,7 @@ def stop(
         record = application.record
         assert record is not None
         if only_owner is not None and record.owner != only_owner:
-            return outcome(Action.NOTHING, f"{record.owner or 'nobody'} owns the job, not {only_owner}")
+            return outcome(Action.NOTHING, f"{record.owner or 'no one'} owns the job, not {only_owner}")
         limits = limits or stop_limits(directory)
         if dry_run:
             alive = record.is_driver_alive(directory)

@@ -90,7 +90,7 @@ class RepartitionPurge:
         return bool(self._topics) and now - self._purged_at >= self._interval_s
 
     def run(self, committed: Mapping[TopicPartition, int], now: float) -> None:
-        """Delete the records before the committed offsets. Nobody reads them again: restarts begin at these offsets,
+        """Deletes the records before the committed offsets. They are never read again: restarts begin at these offsets,
         and a crash or a refusal here leaves records for the next time.
 
         Raises:

@@ -95,7 +95,7 @@ os.register_at_fork(after_in_child=_close_locks_in_child)
 
 
 def lock_holder(directory: Path) -> ProcessIdentity | None:
-    """Who wrote the lock file of a directory (it may be dead), ``None`` where nobody did or the write was cut short."""
+    """Returns the process (maybe dead) that wrote a directory's lock file; ``None`` without one, or a cut one."""
     try:
         return ProcessIdentity.from_mapping(orjson.loads((directory / LOCK_FILE).read_bytes()))
     except (FileNotFoundError, orjson.JSONDecodeError, OperationError):
@@ -145,7 +145,7 @@ class StateDirectory:
         )
 
     def check_unused(self, application_id: str) -> None:
-        """Does nothing where nobody uses the local state of an application.
+        """Does nothing where no process uses the local state of an application.
 
         Raises:
             StateDirectoryLockedError: a live process holds the application, a task or a copy.

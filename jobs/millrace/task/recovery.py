@@ -220,7 +220,7 @@ def _lack(
 
 
 def _from_changelogs(spec: TaskSpec, before: Mapping[str, int], newest: Mapping[str, int]) -> dict[str, int]:
-    """Stream times that nobody committed: what a windowed store logs has the time of the newest record behind it."""
+    """Stream times that were not committed: what a windowed store logs has the time of the newest record behind it."""
     windowed = {StoreKind.WINDOW, StoreKind.SESSION}
     names = [store.name for store in spec.sub_topology.stores if store.kind in windowed]
     times = {name: max(before.get(name, UNKNOWN_TIME), newest.get(name, UNKNOWN_TIME)) for name in names}

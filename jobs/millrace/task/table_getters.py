@@ -219,7 +219,7 @@ class _SuppressedGetter:
         if rows.stored is not None:
             pairs = zip(rows.stored, waiting, strict=True)
             stored = [known if change is None else change.prior for known, change in pairs]
-        # As in Kafka Streams: nobody knows when the prior value came.
+        # As in Kafka Streams: it is not known when the prior value came.
         return Rows(
             Column(objects=values), np.where(is_waiting, NO_TIMESTAMP, rows.timestamps), stored, rows.is_foreign
         )

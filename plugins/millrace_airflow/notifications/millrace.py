@@ -59,7 +59,7 @@ class MillraceNotifier(BaseNotifier):  # type: ignore[misc]
             self.log.error("The failure could not be told by %s", problem)
         if not told and not problems:
             self.log.warning(
-                "Nobody is told of this failure but this log: there is neither a connection %s nor a variable %s.",
+                "This failure is reported in this log only: there is neither a connection %s nor a variable %s.",
                 self.webhook_conn_id,
                 self.mail_variable,
             )

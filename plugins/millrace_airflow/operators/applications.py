@@ -79,7 +79,7 @@ class MillraceApplicationsOperator(MillraceOperator):
 
     @property
     def is_scheduled(self) -> bool:
-        """Whether nobody asked for this very run."""
+        """Whether the schedule, not a person, started this run."""
         return self.run_type.rpartition(".")[2].lower() == "scheduled"
 
     def _why_closed(self, now: datetime) -> str | None:

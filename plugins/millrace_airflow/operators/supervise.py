@@ -32,7 +32,7 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
     the specification is reached, and after ``deferral_timeout_s`` without a triggerer; its next try adopts the job,
     which has run on. There is no ``on_kill`` here on purpose: a worker that dies or is declared dead while it acts
     must not take the job with it. A person's kill reaches the trigger; in the second before the triggerer has taken it
-    up, and while there is no triggerer, Airflow tells nobody: `millrace_stop` stops the job in any case.
+    up, and while there is no triggerer, Airflow passes it to no process: `millrace_stop` stops the job in any case.
 
     Args:
         application: name of the application.

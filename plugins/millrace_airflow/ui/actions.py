@@ -13,7 +13,7 @@ class Action:
         dag_id: the DAG that it starts.
         label: what the button says.
         explanation: what it does, in a sentence.
-        deletes: whether it may delete something or write where nothing can be taken back: a dry run comes first.
+        deletes: whether it may delete something or write what cannot be undone: a dry run comes first.
     """
 
     dag_id: str

@@ -59,7 +59,7 @@ def create_app(
     Args:
         watch: what is known of the applications.
         airflow: what the buttons need.
-        who: dependency that gives the person, and answers 401 to nobody.
+        who: dependency that gives the person, and answers 401 without a login.
         may_view: dependency that answers 403 to who may see nothing.
         may_run: dependency that answers 403 to who may not run the DAG ``dag_id`` of the path.
     """

@@ -106,7 +106,7 @@ def test_a_server_that_refuses_is_said_and_the_log_still_ends_with_what_to_do(
 def test_with_nothing_configured_it_says_that_nobody_is_told(monkeypatch: pytest.MonkeyPatch, told: Lines) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_MILLRACE_WEBHOOK", raising=False)
     MillraceNotifier()(failed())
-    assert any("Nobody is told" in message for message in told.lines)
+    assert any("reported in this log only" in message for message in told.lines)
     assert told.lines[-2:] == ["What happened: It runs.", "What to do: stop it"]
 
 

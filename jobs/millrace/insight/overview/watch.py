@@ -1,7 +1,7 @@
 """Looks at all applications again and again while a reader wants to know, so that no page ever waits for a driver.
 
-Each application has two threads of its own, one that looks at it and one that lists its savepoints: what hangs hangs
-alone. They end when nobody has asked for some minutes, and begin again with the next question.
+Each application has two threads of its own, one that looks at it and one that lists its savepoints: one that
+hangs delays no other. They end when no page has asked for some minutes, and start again with the next request.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WatchOptions:
         interval_s: seconds between probes of an application.
         savepoints_interval_s: seconds between lists of its savepoints.
         first_probe_s: how long a question waits for first probes, seconds; what has not answered by then is said so.
-        idle_s: nobody has asked for so long: stop looking, seconds.
+        idle_s: seconds without a request after which probing stops.
         slow_s: a probe that takes longer is told, seconds.
     """
 

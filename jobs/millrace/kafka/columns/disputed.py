@@ -50,7 +50,7 @@ class DisputedOffsets:
         self._disputes: dict[TopicPartition, _Dispute] = {}
 
     def disputes(self, where: TopicPartition, position: int) -> bool:
-        """Whether an offset that is said to be out of range is to be read again: the log has it, or nobody knows.
+        """Returns whether an offset said to be out of range is to be read again: the log has it, or it is not known.
 
         Args:
             where: the topic-partition.

@@ -1,4 +1,4 @@
-"""Rewriting the files of stores: by the workers that have them open, or here where nobody has."""
+"""Rewriting the files of stores: by the workers that have them open, or here where no process has."""
 
 from __future__ import annotations
 

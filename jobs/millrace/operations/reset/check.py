@@ -91,7 +91,7 @@ def _checks(context: StepContext, decided: ResetDecisions, connection: Connectio
     yield Check(
         name="status",
         ok=is_ours,
-        text="nobody has started it since" if is_ours else "a driver was started meanwhile",
+        text="it was not started since" if is_ours else "a driver was started meanwhile",
     )
     members = "" if decided.force else activity.members(admin, decided.application_id)
     yield Check(name="group", ok=not members, text=members or "it has no members")

@@ -214,7 +214,7 @@ def _repository(context: StepContext) -> SavepointRepository:
 
 
 def _discard_unfinished(application: Application, name: str, error: MillraceError) -> None:
-    """Ends a savepoint that failed, so that it is in nobody's way."""
+    """Ends a savepoint that failed, so that it blocks no other operation."""
     unfinished = unfinished_operation(application.directory)
     if unfinished is None or unfinished.plan.operation != KIND or unfinished.plan.decisions["name"] != name:
         return

@@ -88,7 +88,7 @@ class Inputs:
 
         Raises:
             StateError: input is missing, was not drained, or lies where its key does not belong; places are named.
-            OperationError: nobody says where a topic starts.
+            OperationError: nothing says where a topic starts.
         """
         problems = [f"{name} does not exist" for name in self._names if name not in self._topics]
         problems += self._not_drained()

@@ -53,7 +53,7 @@ class FitResult(BaseModel):
     """The result of comparing the state with the topology of a rollback.
 
     Args:
-        misfit: what does not fit; empty where everything does, or nobody looked.
+        misfit: what does not fit; empty where everything does, or nothing was compared.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")

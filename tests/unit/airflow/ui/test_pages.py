@@ -108,7 +108,7 @@ def test_what_deletes_asks_for_a_dry_run_first(admin: TestClient) -> None:
         text = admin.get(f"{PAGE}/actions/{action.dag_id}").text
         checked = 'id="p-dry_run" name="dry_run" value="true" checked' in text
         assert checked is action.deletes, action.dag_id
-        assert ("cannot be taken back" in text) is action.deletes
+        assert ("cannot be undone" in text) is action.deletes
 
 
 def test_a_confirmed_panel_starts_a_run_with_typed_params_and_leads_to_it(

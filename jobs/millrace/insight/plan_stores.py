@@ -247,10 +247,10 @@ def plan_repartition_topics(
         )
         load = traffic.load
         bytes_per_s = traffic.records_through(spec.name) * log_record_bytes(load.key_bytes, load.record_bytes)
-        waiting = bytes_per_s * config.repartition_purge_interval_ms / 1000
+        buffered = bytes_per_s * config.repartition_purge_interval_ms / 1000
         segment_s = _setting(topic, "segment.ms", SEGMENT_MS) / 1000
         active = partitions * min(_setting(topic, "segment.bytes", SEGMENT_BYTES), bytes_per_s / partitions * segment_s)
-        planned.append(_planned(topic, "repartition", LogSize(live_bytes=waiting, largest_bytes=waiting + active)))
+        planned.append(_planned(topic, "repartition", LogSize(live_bytes=buffered, largest_bytes=buffered + active)))
     return tuple(planned)
 
 
@@ -287,8 +287,8 @@ def _kept(spec: StoreSpec, operator: object, keys: int, updates_per_second: floa
             keys + math.ceil(updates_per_second * (history_s + _DAY_S)),
         )
     if isinstance(operator, StreamTableJoin):
-        waiting = math.ceil(updates_per_second * (operator.grace_ms or 0) / 1000)
-        return waiting, waiting
+        buffered = math.ceil(updates_per_second * (operator.grace_ms or 0) / 1000)
+        return buffered, buffered
     return keys, keys
 
 

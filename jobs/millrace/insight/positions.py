@@ -45,8 +45,10 @@ def output_positions(application: Application) -> tuple[TopicPosition, ...]:
     config = spec.streams_config()
     outputs = sorted(load_topology(spec.module, config).external_outputs)
     admin = Connection.of(config).administrator()
-    places = [place for topic in admin.describe_topics(outputs).values() for place in topic.places]
-    ends = end_offsets(admin, places)
+    topic_partitions = [
+        topic_partition for topic in admin.describe_topics(outputs).values() for topic_partition in topic.places
+    ]
+    ends = end_offsets(admin, topic_partitions)
     by_topic: dict[str, dict[int, int]] = {}
     for (topic, partition), end in sorted(ends.items()):
         by_topic.setdefault(topic, {})[partition] = end

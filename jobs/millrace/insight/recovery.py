@@ -97,14 +97,19 @@ def estimate_for(
     admin = admin or admin_of(config)
     state_dir = Path(config.state_dir)
     tasks = copied_tasks(config, topology, admin, state_dir=state_dir)
-    places = {name: [(topic, task.partition) for topic in task.changelogs.values()] for name, task in tasks.items()}
-    everything = [place for of_task in places.values() for place in of_task]
+    topic_partitions = {
+        name: [(topic, task.partition) for topic in task.changelogs.values()] for name, task in tasks.items()
+    }
+    everything = [topic_partition for of_task in topic_partitions.values() for topic_partition in of_task]
     begins, ends = begin_offsets(admin, everything), end_offsets(admin, everything)
-    whole = [ends[place] - begins[place] for place in everything]
+    whole = [ends[topic_partition] - begins[topic_partition] for topic_partition in everything]
     lags, runs = _standby_lags(config, standby_state_dir or state_dir)
     tails = [
-        min(lags.get(name, config.acceptable_recovery_lag), sum(ends[place] - begins[place] for place in of_task))
-        for name, of_task in places.items()
+        min(
+            lags.get(name, config.acceptable_recovery_lag),
+            sum(ends[topic_partition] - begins[topic_partition] for topic_partition in of_task),
+        )
+        for name, of_task in topic_partitions.items()
     ]
     rate = kept_rate(StateDirectory(state_dir).application(config.application_id))
     records_per_s = rate.records_per_s if rate else RESTORE_RECORDS_PER_S

@@ -78,7 +78,7 @@ def _changes_of_nodes(directory: ApplicationDirectory, spec: SpecFile) -> tuple[
         return ("which nodes differ is not known: no driver has told what it built",)
     asked = {"module": spec.spec.module, "settings": spec.spec.streams_mapping()}
     try:
-        told = subprocess.run(
+        finished = subprocess.run(
             [sys.executable, "-m", "millrace.dsl.marks"],
             input=orjson.dumps(asked),
             capture_output=True,
@@ -89,10 +89,10 @@ def _changes_of_nodes(directory: ApplicationDirectory, spec: SpecFile) -> tuple[
         )
     except subprocess.TimeoutExpired:
         return (f"which nodes differ is not known: the topology was not built within {_BUILD_LIMIT_S:g} s",)
-    if told.returncode:
-        end = (told.stderr.decode(errors="replace").strip().splitlines() or ["nothing was said"])[-1]
+    if finished.returncode:
+        end = (finished.stderr.decode(errors="replace").strip().splitlines() or ["nothing was said"])[-1]
         return (f"which nodes differ is not known: building the topology failed: {end}",)
-    answer = orjson.loads(told.stdout)
+    answer = orjson.loads(finished.stdout)
     if "problem" in answer:
         return (f"which nodes differ is not known: {answer['problem']}",)
     found = changed_marks(before, answer["marks"])

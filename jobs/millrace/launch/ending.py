@@ -44,8 +44,8 @@ def last_line(directory: ApplicationDirectory) -> str:
     It is empty without one.
     """
     lines = [line.strip() for line in _end_of(directory).splitlines() if line.strip()]
-    told = [text for line in lines[-_LOOKED_AT_LINES:] if (text := _error(line))]
-    return (told or [_shown(line) for line in lines[-1:]] or [""])[-1][:500]
+    reported = [text for line in lines[-_LOOKED_AT_LINES:] if (text := _error(line))]
+    return (reported or [_shown(line) for line in lines[-1:]] or [""])[-1][:500]
 
 
 def end_of_log(directory: ApplicationDirectory, *, lines: int = 5) -> str:

@@ -34,14 +34,14 @@ def sources_of(module: str, search_path: Sequence[str] = ()) -> dict[str, Path]:
     """
     importlib.invalidate_caches()
     found: dict[str, Path] = {}
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
+    remaining = [module]
+    while remaining:
+        name = remaining.pop()
         for each, spec in _with_parents(name, search_path):
             if each in found or each.partition(".")[0] == LIBRARY or (path := _own_file(spec)) is None:
                 continue
             found[each] = path
-            waiting += _imports(each, spec, path)
+            remaining += _imports(each, spec, path)
     return found
 
 
@@ -148,11 +148,11 @@ def _imports(name: str, spec: ModuleSpec, path: Path) -> Iterator[str]:
 
 def _running_nodes(tree: ast.AST) -> Iterator[ast.AST]:
     """All nodes but those that only type checkers read."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
+    remaining: list[ast.AST] = [tree]
+    while remaining:
+        node = remaining.pop()
         yield node
         children = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}:
             children = list(node.orelse)
-        waiting += children
+        remaining += children

@@ -84,9 +84,9 @@ def recovery_drill(
     if dry_run:
         return _outcome(application, Action.DRILL, text, dry_run=True)
     admin = application.admin()
-    places = inputs_of(status, name)
+    topic_partitions = inputs_of(status, name)
     progress(f"waiting until task {name} commits")
-    _wait_for_commit(admin, status.application_id, places, timeout_s=input_limit_s(status))
+    _wait_for_commit(admin, status.application_id, topic_partitions, timeout_s=input_limit_s(status))
     # It may have moved to another worker meanwhile.
     name, worker = _victim(directory, _status(directory), name)
     append_journal(directory, "drill", "kill", task=name, pid=worker.pid, reason=reason)
@@ -98,7 +98,7 @@ def recovery_drill(
         directory,
         admin,
         status.application_id,
-        places,
+        topic_partitions,
         task=name,
         worker=worker,
         killed_at=killed_at,
@@ -133,13 +133,13 @@ def inputs_of(status: ApplicationStatus, task: str) -> list[TopicPartition]:
     number, partition = task_numbers(task)
     parts = layouts_of_summary(status.topology_summary, status.application_id)
     read = {topic for part in parts if part.number == number for topic in part.inputs}
-    places = [(topic, partition) for topic in sorted(read) if partition in status.offsets.get(topic, {})]
-    if not places:
+    topic_partitions = [(topic, partition) for topic in sorted(read) if partition in status.offsets.get(topic, {})]
+    if not topic_partitions:
         raise OperationError(
             f"Nothing is known of the input of task {task} of {status.application_id}.",
             remedy="drill it when it has run for some seconds",
         )
-    return places
+    return topic_partitions
 
 
 def _refuse_production(application: Application) -> None:
@@ -195,12 +195,17 @@ def _are(names: Collection[str]) -> str:
     return f"are {', '.join(sorted(names))}" if names else "are none"
 
 
-def _offsets(admin: KafkaAdmin, group: str, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-    return {place: commit.offset for place, commit in committed_offsets(admin, group, list(places)).items()}
+def _offsets(
+    admin: KafkaAdmin, group: str, topic_partitions: Collection[TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    return {
+        topic_partition: commit.offset
+        for topic_partition, commit in committed_offsets(admin, group, list(topic_partitions)).items()
+    }
 
 
 def _has_moved(before: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int]) -> bool:
-    return any(offset > before.get(place, -1) for place, offset in now.items())
+    return any(offset > before.get(topic_partition, -1) for topic_partition, offset in now.items())
 
 
 def input_limit_s(status: ApplicationStatus) -> float:
@@ -208,11 +213,13 @@ def input_limit_s(status: ApplicationStatus) -> float:
     return _INPUT_LIMIT_S + status.commit_interval_ms / 1000
 
 
-def _wait_for_commit(admin: KafkaAdmin, group: str, places: Collection[TopicPartition], *, timeout_s: float) -> None:
-    before, deadline = _offsets(admin, group, places), time.monotonic() + timeout_s
-    while not _has_moved(before, _offsets(admin, group, places)):
+def _wait_for_commit(
+    admin: KafkaAdmin, group: str, topic_partitions: Collection[TopicPartition], *, timeout_s: float
+) -> None:
+    before, deadline = _offsets(admin, group, topic_partitions), time.monotonic() + timeout_s
+    while not _has_moved(before, _offsets(admin, group, topic_partitions)):
         if time.monotonic() >= deadline:
-            names = ", ".join(f"{topic}-{partition}" for topic, partition in places)
+            names = ", ".join(f"{topic}-{partition}" for topic, partition in topic_partitions)
             raise OperationError(
                 f"Nothing was committed within {timeout_s:g} s for {names}, so that a recovery could not be seen. "
                 "Nothing was killed.",
@@ -225,7 +232,7 @@ def _recovery_s(
     directory: ApplicationDirectory,
     admin: KafkaAdmin,
     group: str,
-    places: Collection[TopicPartition],
+    topic_partitions: Collection[TopicPartition],
     *,
     task: str,
     worker: ProcessIdentity,
@@ -236,10 +243,10 @@ def _recovery_s(
 
     What the killed one had decided to commit may still show once it is gone, so another worker must have the task.
     """
-    before = _offsets(admin, group, places)
+    before = _offsets(admin, group, topic_partitions)
     moved_at: float | None = None
     while (now := time.monotonic()) - killed_at < timeout_s:
-        if moved_at is None and _has_moved(before, _offsets(admin, group, places)):
+        if moved_at is None and _has_moved(before, _offsets(admin, group, topic_partitions)):
             moved_at = now
         answer = _answer(directory)
         where = answer.status.task_hosts.get(task, "") if answer is not None and answer.status is not None else ""

@@ -71,8 +71,14 @@ def own_transactional_ids(application_id: str) -> re.Pattern[str]:
 def lag(exported: ExportedApplication) -> Iterable[Sample]:
     """Records behind in each input partition that the group has committed."""
     inputs = ApplicationTopics(exported.topology, exported.config.application_id).inputs
-    places = [place for topic in exported.admin.describe_topics(sorted(inputs)).values() for place in topic.places]
-    for (topic, partition), records in sorted(records_behind(exported.admin, exported.config, places).items()):
+    topic_partitions = [
+        topic_partition
+        for topic in exported.admin.describe_topics(sorted(inputs)).values()
+        for topic_partition in topic.places
+    ]
+    for (topic, partition), records in sorted(
+        records_behind(exported.admin, exported.config, topic_partitions).items()
+    ):
         yield Sample(m.GROUP_LAG, records, (topic, str(partition)))
 
 

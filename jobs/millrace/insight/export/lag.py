@@ -27,32 +27,41 @@ _LIMIT_S = 20.0
 
 
 def records_behind(
-    admin: KafkaAdmin, config: StreamsConfig, places: Collection[TopicPartition]
+    admin: KafkaAdmin, config: StreamsConfig, topic_partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Records that the application's group has still to process, by partition; without those it never committed for.
 
     Args:
         admin: the broker.
         config: the application's configuration.
-        places: its input partitions.
+        topic_partitions: its input partitions.
 
     Raises:
         BrokerUnavailableError: no broker answers, or not in time.
         OperationError: a partition cannot be read.
     """
     committed = {
-        place: each.offset
-        for place, each in committed_offsets(admin, config.application_id, places, stable=False).items()
+        topic_partition: each.offset
+        for topic_partition, each in committed_offsets(
+            admin, config.application_id, topic_partitions, stable=False
+        ).items()
     }
     # Read after the committed offsets: the other way round a fast reader seems to be past the end.
     ends = end_offsets(admin, list(committed))
-    lags = {place: offsets_between(offset, ends[place]) or 0 for place, offset in committed.items()}
-    small = {place: committed[place] for place, behind in lags.items() if 0 < behind <= COUNTED_RECORDS}
+    lags = {
+        topic_partition: offsets_between(offset, ends[topic_partition]) or 0
+        for topic_partition, offset in committed.items()
+    }
+    small = {
+        topic_partition: committed[topic_partition]
+        for topic_partition, behind in lags.items()
+        if 0 < behind <= COUNTED_RECORDS
+    }
     if not small:
         return lags
     begins = begin_offsets(admin, list(small))
-    starts = {place: max(offset, begins[place]) for place, offset in small.items()}
-    return lags | _count(config, starts, {place: ends[place] for place in small})
+    starts = {topic_partition: max(offset, begins[topic_partition]) for topic_partition, offset in small.items()}
+    return lags | _count(config, starts, {topic_partition: ends[topic_partition] for topic_partition in small})
 
 
 def _count(
@@ -69,10 +78,12 @@ def _count(
         "auto.offset.reset": "earliest",
     })  # fmt: skip
     counts = dict.fromkeys(starts, 0)
-    unread = {place for place, start in starts.items() if start < ends[place]}
+    unread = {topic_partition for topic_partition, start in starts.items() if start < ends[topic_partition]}
     deadline = time.monotonic() + _LIMIT_S
     try:
-        consumer.assign([ClientTopicPartition(*place, starts[place]) for place in sorted(unread)])
+        consumer.assign(
+            [ClientTopicPartition(*topic_partition, starts[topic_partition]) for topic_partition in sorted(unread)]
+        )
         while unread:
             if time.monotonic() > deadline:
                 raise BrokerUnavailableError(
@@ -80,16 +91,16 @@ def _count(
                     remedy="see whether the broker is well",
                 )
             for message in consume_available(consumer, COUNTED_RECORDS, timeout_s=0.2):
-                place = (message.topic() or "", message.partition() or 0)
+                topic_partition = (message.topic() or "", message.partition() or 0)
                 error, offset = message.error(), message.offset()
                 if error is not None and error.code() != error._PARTITION_EOF:
                     raise KafkaException(error)
                 # The end of a partition is told behind markers and aborted records, which are never delivered.
-                if error is None and offset is not None and offset < ends[place]:
-                    counts[place] += 1
-                    if offset + 1 < ends[place]:
+                if error is None and offset is not None and offset < ends[topic_partition]:
+                    counts[topic_partition] += 1
+                    if offset + 1 < ends[topic_partition]:
                         continue
-                unread.discard(place)
+                unread.discard(topic_partition)
     except KafkaException as exception:
         raise translate(
             kafka_error(exception), doing="counting records behind", bootstrap_servers=config.bootstrap_servers

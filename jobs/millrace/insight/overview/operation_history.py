@@ -53,9 +53,9 @@ def journal_end(directory: ApplicationDirectory, *, limit: int = _SHOWN_ENTRIES)
 
 
 def _entry(line: dict[str, Any]) -> JournalEntry:
-    rest = {key: value for key, value in line.items() if key not in {"at", "operation", "what", "by"}}
+    facts = {key: value for key, value in line.items() if key not in {"at", "operation", "what", "by"}}
     details = ", ".join(
-        f"{key.replace('_', ' ')}: {_words(value)}" for key, value in rest.items() if value not in ("", None)
+        f"{key.replace('_', ' ')}: {_words(value)}" for key, value in facts.items() if value not in ("", None)
     )
     return JournalEntry(
         at=str(line.get("at", "")),

@@ -97,13 +97,13 @@ def driver_command(spec: ApplicationSpec, directory: ApplicationDirectory) -> tu
     template = spec.launcher.command or [
         "{python}", "-m", "millrace", "run", "{spec}", "--run-directory", "{run_directory}",
     ]  # fmt: skip
-    places = {"{python}": sys.executable, "{spec}": str(directory.spec), "{run_directory}": str(directory.path)}
-    return tuple(_fill(argument, places) for argument in template)
+    placeholders = {"{python}": sys.executable, "{spec}": str(directory.spec), "{run_directory}": str(directory.path)}
+    return tuple(_fill(argument, placeholders) for argument in template)
 
 
-def _fill(argument: str, places: Mapping[str, str]) -> str:
-    for place, value in places.items():
-        argument = argument.replace(place, value)
+def _fill(argument: str, placeholders: Mapping[str, str]) -> str:
+    for placeholder, value in placeholders.items():
+        argument = argument.replace(placeholder, value)
     return argument
 
 

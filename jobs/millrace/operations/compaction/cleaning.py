@@ -55,15 +55,15 @@ def wait_for_cleaner(
 
     def not_cleaned() -> list[str]:
         sizes = log_bytes(config.bootstrap_servers, list(logs), settings=config.client_settings("admin."))
-        waiting = [
+        remaining = [
             f"{topic}-{number}"
             for topic, log in logs.items()
             for number, before in log["bytes"].items()
             if before > _SMALL * max(log["bytes"].values())
             and sizes.get((topic, int(number)), 0) > before * (1 - log["superfluous"] / 2)
         ]
-        progress(f"the cleaner has {len(waiting)} partitions to go; {sum(sizes.values()):,} bytes")
-        return waiting
+        progress(f"the cleaner has {len(remaining)} partitions to go; {sum(sizes.values()):,} bytes")
+        return remaining
 
     attempts = Retrying(
         retry=retry_if_result(bool),
@@ -71,5 +71,5 @@ def wait_for_cleaner(
         wait=wait_fixed(_PROBE_EVERY_S),
         retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else [],
     )
-    waiting: list[str] = attempts(not_cleaned)
-    return {"cleaned": not waiting, "waiting": waiting}
+    remaining: list[str] = attempts(not_cleaned)
+    return {"cleaned": not remaining, "waiting": remaining}

@@ -60,9 +60,9 @@ def read_markers(connection: Connection, topic_id: str, *, settled: bool = False
     admin = connection.administrator()
     if not admin.describe_topics([MARKER_TOPIC]):
         return {}
-    place = (MARKER_TOPIC, 0)
+    topic_partition = (MARKER_TOPIC, 0)
     markers: dict[Position, Marker] = {}
-    for message in records(connection, begin_offsets(admin, [place]), settled=settled):
+    for message in records(connection, begin_offsets(admin, [topic_partition]), settled=settled):
         identity, partition, offset = orjson.loads(message.key() or b"")
         if identity != topic_id:
             continue

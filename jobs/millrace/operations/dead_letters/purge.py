@@ -39,7 +39,7 @@ class PurgeDecisions(BaseModel):
     never_replayed: int
 
     @property
-    def places(self) -> dict[TopicPartition, int]:
+    def limits(self) -> dict[TopicPartition, int]:
         """The same by topic and partition."""
         return {(self.topic, partition): offset for partition, offset in self.before.items()}
 
@@ -107,18 +107,19 @@ def _decide(box: DeadLetterTopic, *, before_offset: tuple[int, int] | None, befo
     if before_ms is not None:
         found = offsets_for_times(admin, dict.fromkeys(begins, before_ms))
         limits = {
-            place: min(end, limits[place])
-            for place, at in found.items()
-            for end in [limits[place] if at is None else at]
+            topic_partition: min(end, limits[topic_partition])
+            for topic_partition, at in found.items()
+            for end in [limits[topic_partition] if at is None else at]
         }
     if before_offset is not None:
-        place, offset = (box.topic.name, before_offset[0]), before_offset[1]
-        if place not in begins:
+        topic_partition, offset = (box.topic.name, before_offset[0]), before_offset[1]
+        if topic_partition not in begins:
             raise OperationError(
-                f"{box.topic.name} has no partition {place[1]}.", remedy=f"it has {box.topic.partitions} partitions"
+                f"{box.topic.name} has no partition {topic_partition[1]}.",
+                remedy=f"it has {box.topic.partitions} partitions",
             )
-        limits = {place: min(offset, limits[place])}
-    before = {place[1]: limit for place, limit in limits.items() if begins[place] < limit}
+        limits = {topic_partition: min(offset, limits[topic_partition])}
+    before = {topic_partition[1]: limit for topic_partition, limit in limits.items() if begins[topic_partition] < limit}
     known = [each for each in box.select(Selection()) if each.record.offset < before.get(each.record.partition, 0)]
     if not before:
         raise OperationError(
@@ -146,7 +147,11 @@ def _same_box(context: StepContext, decided: PurgeDecisions) -> DeadLetterTopic:
 def _delete(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]:
     box = _same_box(context, decided)
     begins = box.begins()
-    left = {place: offset for place, offset in decided.places.items() if begins[place] < offset}
+    left = {
+        topic_partition: offset
+        for topic_partition, offset in decided.limits.items()
+        if begins[topic_partition] < offset
+    }
     box.connection.administrator().delete_records(left)
     return {"partitions": len(left)}
 
@@ -174,9 +179,9 @@ def _discard(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]
 
 def _check(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]:
     box = _same_box(context, decided)
-    begins = begin_offsets(box.connection.administrator(), list(decided.places))
+    begins = begin_offsets(box.connection.administrator(), list(decided.limits))
     if kept := [
-        f"{partition}" for (topic, partition), limit in decided.places.items() if begins[topic, partition] < limit
+        f"{partition}" for (topic, partition), limit in decided.limits.items() if begins[topic, partition] < limit
     ]:
         raise OperationError(
             f"Partitions {', '.join(kept)} of {decided.topic} still have what was to be deleted.",

@@ -49,27 +49,27 @@ def records(
         consumer.assign(
             [ClientTopicPartition(topic, partition, offset) for (topic, partition), offset in starts.items()]
         )
-        waiting = set(starts)
+        remaining = set(starts)
         heard_at = time.monotonic()
-        while waiting:
+        while remaining:
             messages = consume_available(consumer, 1000, timeout_s=0.2)
             if messages:
                 heard_at = time.monotonic()
             elif time.monotonic() - heard_at > _SILENCE_LIMIT_S:
-                names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(waiting))
+                names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(remaining))
                 raise BrokerUnavailableError(
                     f"Nothing came from {names} for {_SILENCE_LIMIT_S:g} s.",
                     remedy="check that the brokers that lead these partitions are up",
                 )
             for message in messages:
-                place = _place(message)
+                topic_partition = _topic_partition(message)
                 error = message.error()
                 if error is None:
-                    if place in waiting:
+                    if topic_partition in remaining:
                         yield message
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    if offset_of(message) >= ends.get(place, 0):
-                        waiting.discard(place)
+                    if offset_of(message) >= ends.get(topic_partition, 0):
+                        remaining.discard(topic_partition)
                 else:
                     raise KafkaException(error)
     except KafkaException as error:
@@ -85,7 +85,7 @@ def dead_letter_records(connection: Connection, starts: Mapping[TopicPartition, 
     for message in records(connection, starts):
         kind, timestamp = message.timestamp()
         found: Any = message.headers()
-        _, partition = _place(message)
+        _, partition = _topic_partition(message)
         yield dead_letter_record_of(
             partition=partition,
             offset=offset_of(message),
@@ -104,7 +104,7 @@ def offset_of(message: Message) -> int:
     return offset
 
 
-def _place(message: Message) -> TopicPartition:
+def _topic_partition(message: Message) -> TopicPartition:
     topic, partition = message.topic(), message.partition()
     assert topic is not None
     assert partition is not None

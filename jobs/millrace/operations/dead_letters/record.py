@@ -16,7 +16,7 @@ _STACKTRACE = "__streams.errors.stacktrace"
 _REASON = "__millrace.dropped.reason"
 _NODE = "__millrace.dropped.node"
 _TIMESTAMP = "__millrace.timestamp"
-_PLACE = frozenset({_TOPIC, _PARTITION, _OFFSET, _TIMESTAMP})
+_SOURCE_HEADERS = frozenset({_TOPIC, _PARTITION, _OFFSET, _TIMESTAMP})
 _ERRORS = (frozenset({_EXCEPTION, _MESSAGE, _STACKTRACE}), frozenset({_REASON, _NODE}))
 _NO_TOPIC = "None"
 
@@ -56,7 +56,7 @@ class DeadLetterRecord:
     stacktrace: str = ""
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         """Partition and offset in the dead-letter topic."""
         return self.partition, self.offset
 
@@ -82,20 +82,20 @@ def dead_letter_record_of(
     which may have such headers of its own where it was read from a dead-letter topic.
     """
     own = list(headers)
-    place = _take(own, _PLACE)
+    source = _take(own, _SOURCE_HEADERS)
     error = next((taken for names in _ERRORS if (taken := _take(own, names))), {})
-    topic = _text(place.get(_TOPIC))
+    topic = _text(source.get(_TOPIC))
     return DeadLetterRecord(
         partition=partition,
         offset=offset,
         key=key,
         value=value,
         headers=own,
-        timestamp=_number(place[_TIMESTAMP]) if _TIMESTAMP in place else timestamp,
-        has_own_timestamp=has_own_timestamp or _TIMESTAMP in place,
+        timestamp=_number(source[_TIMESTAMP]) if _TIMESTAMP in source else timestamp,
+        has_own_timestamp=has_own_timestamp or _TIMESTAMP in source,
         topic=None if topic in {"", _NO_TOPIC} else topic,
-        source_partition=_number(place.get(_PARTITION)),
-        source_offset=_number(place.get(_OFFSET)),
+        source_partition=_number(source.get(_PARTITION)),
+        source_offset=_number(source.get(_OFFSET)),
         error=_text(error.get(_EXCEPTION) or error.get(_REASON)),
         message=_text(error.get(_MESSAGE) or error.get(_NODE)),
         stacktrace=_text(error.get(_STACKTRACE)),

@@ -193,11 +193,11 @@ class _Judge:
             return "the dead-letter record does not have its record wholly, and that has left the log it was read from"
         return ""
 
-    def _begin(self, place: TopicPartition) -> int:
-        if place not in self.begins:
+    def _begin(self, topic_partition: TopicPartition) -> int:
+        if topic_partition not in self.begins:
             admin = Connection.of(self.known.config).administrator()
-            self.begins.update(begin_offsets(admin, [place]))
-        return self.begins[place]
+            self.begins.update(begin_offsets(admin, [topic_partition]))
+        return self.begins[topic_partition]
 
 
 def _decide(
@@ -266,12 +266,12 @@ def _send(context: StepContext, decided: ReplayDecisions) -> Mapping[str, Any]:
         done = _done(box, context, decided)
         sent: Counter[str] = Counter()
         starts = {(decided.topic, number): ranges[0][0] for number, ranges in decided.letters.items()}
-        waiting = (
+        selected = (
             record
             for record in dead_letter_records(box.connection, {**starts, **_later_begins(box, starts)})
-            if decided.has(record) and record.place not in done
+            if decided.has(record) and record.position not in done
         )
-        whole = with_originals(box.connection, waiting, where=decided.lacks_original)
+        whole = with_originals(box.connection, selected, where=decided.lacks_original)
         for batch in _batches(whole):
             _send_batch(producer, batch, decided, Marker(operation=context.id, at=now_text()))
             sent.update(record.topic or "" for record in batch)
@@ -290,19 +290,23 @@ def _same_box(context: StepContext, decided: ReplayDecisions) -> DeadLetterTopic
 
 
 def _later_begins(box: DeadLetterTopic, starts: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-    return {place: begin for place, begin in box.begins().items() if place in starts and begin > starts[place]}
+    return {
+        topic_partition: begin
+        for topic_partition, begin in box.begins().items()
+        if topic_partition in starts and begin > starts[topic_partition]
+    }
 
 
 def _done(box: DeadLetterTopic, context: StepContext, decided: ReplayDecisions) -> set[Position]:
     """What this operation has sent before it was killed; unless forced also what any other has."""
     markers = read_markers(box.connection, decided.topic_id, settled=True)
-    return {place for place, marker in markers.items() if not decided.force or marker.operation == context.id}
+    return {position for position, marker in markers.items() if not decided.force or marker.operation == context.id}
 
 
-def _batches(waiting: Iterator[DeadLetterRecord]) -> Iterator[list[DeadLetterRecord]]:
+def _batches(selected: Iterator[DeadLetterRecord]) -> Iterator[list[DeadLetterRecord]]:
     batch: list[DeadLetterRecord] = []
     size = 0
-    for record in waiting:
+    for record in selected:
         batch.append(record)
         size += len(record.value or b"") + len(record.key or b"")
         if len(batch) >= _BATCH_RECORDS or size >= _BATCH_BYTES:
@@ -328,7 +332,7 @@ def _send_batch(
             partitions=np.array([decided.partition(record) for record in group], dtype=np.int32),
             headers=[record.headers for record in group],
         )
-    marks = encode_markers(decided.topic_id, [record.place for record in batch], marker)
+    marks = encode_markers(decided.topic_id, [record.position for record in batch], marker)
     producer.send(MARKER_TOPIC, list(marks), list(marks.values()), times_of_now(len(marks)), partition=0)
     crash_here(f"{KIND}-batch-sent")
     producer.commit({}, "")
@@ -339,7 +343,7 @@ def _check(context: StepContext, decided: ReplayDecisions) -> Mapping[str, Any]:
     box = _same_box(context, decided)
     markers = read_markers(box.connection, decided.topic_id, settled=True)
     begins = {partition: begin for (_, partition), begin in box.begins().items()}
-    unmarked = {place for place in decided.all_positions if place not in markers}
+    unmarked = {position for position in decided.all_positions if position not in markers}
     gone = {(partition, offset) for partition, offset in unmarked if offset < begins[partition]}
     if missing := sorted(unmarked - gone):
         raise OperationError(

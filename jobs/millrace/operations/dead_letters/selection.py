@@ -33,7 +33,7 @@ class Selection:
             and (self.until_ms is None or record.timestamp < self.until_ms)
             and self.error.lower() in record.error.lower()
             and self.topic in {None, record.topic}
-            and (not self.positions or record.place in self.positions)
+            and (not self.positions or record.position in self.positions)
         )
 
     def check_found(self, found: set[tuple[int, int]]) -> None:

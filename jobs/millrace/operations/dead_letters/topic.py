@@ -52,7 +52,7 @@ class DeadLetterTopic:
         found: set[tuple[int, int]] = set()
         for known in self._known(self.begins()):
             if selection.has(known.record):
-                found.add(known.record.place)
+                found.add(known.record.position)
                 yield known
         selection.check_found(found)
 
@@ -67,7 +67,9 @@ class DeadLetterTopic:
         # aborted.
         span = 2 * count
         while True:
-            starts = {place: max(begin, ends[place] - span) for place, begin in begins.items()}
+            starts = {
+                topic_partition: max(begin, ends[topic_partition] - span) for topic_partition, begin in begins.items()
+            }
             found = list(self._known(starts))
             if len(found) >= count or starts == begins:
                 return _last(found, count)
@@ -76,14 +78,14 @@ class DeadLetterTopic:
     def _known(self, starts: Mapping[TopicPartition, int]) -> Iterator[ListedDeadLetterRecord]:
         markers = read_markers(self.connection, self.topic.topic_id)
         for record in dead_letter_records(self.connection, starts):
-            yield ListedDeadLetterRecord(record=record, replayed=markers.get(record.place))
+            yield ListedDeadLetterRecord(record=record, replayed=markers.get(record.position))
 
 
 def _last(known: Iterable[ListedDeadLetterRecord], count: int | None) -> list[ListedDeadLetterRecord]:
     """Those with the latest records, or all, by partition and offset."""
     by_time = sorted(known, key=lambda each: each.record.timestamp)
     kept = by_time if count is None else by_time[-count:]
-    return sorted(kept, key=lambda each: each.record.place)
+    return sorted(kept, key=lambda each: each.record.position)
 
 
 def dead_letter_topic_of(application: Application) -> DeadLetterTopic:

@@ -42,7 +42,11 @@ def _checks(context: StepContext, decided: ResetDecisions, connection: Connectio
     wanted = {(topic, partition): offset for topic, partition, offset in context.results["offsets"]["offsets"]}
     # Asked for by name: what is committed for a topic that is gone shows too.
     committed = committed_offsets(admin, decided.application_id, None)
-    signatures = {place: Signature.of({place: committed[place]}) for place in wanted if place in committed}
+    signatures = {
+        topic_partition: Signature.of({topic_partition: committed[topic_partition]})
+        for topic_partition in wanted
+        if topic_partition in committed
+    }
     moved = [
         f"{topic}-{partition}"
         for (topic, partition), offset in sorted(wanted.items())

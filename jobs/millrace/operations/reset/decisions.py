@@ -30,7 +30,7 @@ class PartitionMove(_Model):
     """It was not to be reset: it stays where it is, and is signed again with the others of its task."""
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         """Topic and partition."""
         return self.topic, self.partition
 
@@ -83,7 +83,9 @@ class ResetDecisions(_Model):
     @property
     def moves(self) -> tuple[PartitionMove, ...]:
         """The moves of all tasks, sorted."""
-        return tuple(sorted((move for task in self.tasks for move in task.moves), key=lambda move: move.place))
+        return tuple(
+            sorted((move for task in self.tasks for move in task.moves), key=lambda move: move.topic_partition)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Returns the decisions for :class:`millrace.operations.OperationPlan`."""

@@ -158,22 +158,44 @@ class _Planner:
         partitions = {name: topic.partitions for name, topic in topics.items()}
         kept_inputs = {topic for part in parts for topic in part.inputs} - wanted
         kept_inputs &= self.known.current.inputs | set(keeps)
-        reset = self._moves([place for name in sorted(wanted) for place in topics[name].places], commits)
-        kept = self._kept([place for name in sorted(kept_inputs) for place in topics[name].places], commits, keeps)
+        reset = self._moves(
+            [topic_partition for name in sorted(wanted) for topic_partition in topics[name].places], commits
+        )
+        kept = self._kept(
+            [topic_partition for name in sorted(kept_inputs) for topic_partition in topics[name].places], commits, keeps
+        )
         tasks = []
         for part in parts:
             changelogs = self._kept_changelogs(part, topics, keeps)
             for task in part.tasks(partitions):
                 number = task.partition
-                places = [place for place in task.inputs if place[0] in wanted or place[0] in kept_inputs]
-                found = {place: reset.get(place) or kept.get(place) for place in places}
-                before = Signature.of({place: commits[place] for place in places if place in commits})
+                topic_partitions = [
+                    topic_partition
+                    for topic_partition in task.inputs
+                    if topic_partition[0] in wanted or topic_partition[0] in kept_inputs
+                ]
+                found = {
+                    topic_partition: reset.get(topic_partition) or kept.get(topic_partition)
+                    for topic_partition in topic_partitions
+                }
+                before = Signature.of(
+                    {
+                        topic_partition: commits[topic_partition]
+                        for topic_partition in topic_partitions
+                        if topic_partition in commits
+                    }
+                )
                 tasks.append(
                     TaskReset(
                         name=task.name,
                         moves=tuple(
-                            _partition_move(place, move, commits.get(place), is_kept=place not in reset)
-                            for place, move in found.items()
+                            _partition_move(
+                                topic_partition,
+                                move,
+                                commits.get(topic_partition),
+                                is_kept=topic_partition not in reset,
+                            )
+                            for topic_partition, move in found.items()
                             if move is not None
                         ),
                         changelogs={
@@ -204,33 +226,51 @@ class _Planner:
         return current.sub_topologies
 
     def _moves(
-        self, places: list[TopicPartition], commits: Mapping[TopicPartition, CommittedOffset]
+        self, topic_partitions: list[TopicPartition], commits: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, Move]:
         target, admin = self.options.to, self.admin
-        begins, ends = begin_offsets(admin, places), end_offsets(admin, places)
-        times = offsets_for_times(admin, dict.fromkeys(places, target.time_ms)) if isinstance(target, ToTime) else {}
+        begins, ends = begin_offsets(admin, topic_partitions), end_offsets(admin, topic_partitions)
+        times = (
+            offsets_for_times(admin, dict.fromkeys(topic_partitions, target.time_ms))
+            if isinstance(target, ToTime)
+            else {}
+        )
         return moves(
             target,
             {
-                place: PartitionLog(
-                    begin=begins[place],
-                    end=ends[place],
-                    committed=commits[place].offset if place in commits else None,
-                    at_time=times.get(place),
+                topic_partition: PartitionLog(
+                    begin=begins[topic_partition],
+                    end=ends[topic_partition],
+                    committed=commits[topic_partition].offset if topic_partition in commits else None,
+                    at_time=times.get(topic_partition),
                 )
-                for place in places
+                for topic_partition in topic_partitions
             },
         )
 
     def _kept(
-        self, places: list[TopicPartition], commits: Mapping[TopicPartition, CommittedOffset], keeps: Collection[str]
+        self,
+        topic_partitions: list[TopicPartition],
+        commits: Mapping[TopicPartition, CommittedOffset],
+        keeps: Collection[str],
     ) -> dict[TopicPartition, Move]:
         """Input topics that are not reset, and repartition topics that are kept, stay at what is committed."""
-        begins = begin_offsets(self.admin, [place for place in places if place not in commits and place[0] in keeps])
-        committed = {place: commits[place].offset for place in places if place in commits}
+        begins = begin_offsets(
+            self.admin,
+            [
+                topic_partition
+                for topic_partition in topic_partitions
+                if topic_partition not in commits and topic_partition[0] in keeps
+            ],
+        )
+        committed = {
+            topic_partition: commits[topic_partition].offset
+            for topic_partition in topic_partitions
+            if topic_partition in commits
+        }
         return moves(ShiftBy(0), {
-            place: PartitionLog(begin=offset, end=offset, committed=offset)
-            for place, offset in {**begins, **committed}.items()
+            topic_partition: PartitionLog(begin=offset, end=offset, committed=offset)
+            for topic_partition, offset in {**begins, **committed}.items()
         })  # fmt: skip
 
     def _kept_changelogs(
@@ -245,7 +285,9 @@ class _Planner:
                     f"{topic} has {topics[topic].partitions} partitions for {tasks} tasks, so that it cannot be kept.",
                     remedy="let it be deleted: name it with --internal-topics, or leave that option out",
                 )
-        ends = end_offsets(self.admin, [place for topic in kept.values() for place in topics[topic].places])
+        ends = end_offsets(
+            self.admin, [topic_partition for topic in kept.values() for topic_partition in topics[topic].places]
+        )
         return {
             number: {store: ends[topic, number] for store, topic in kept.items()} for number in range(tasks) if kept
         }
@@ -284,20 +326,20 @@ class _Planner:
                     f"{name} has cleanup.policy={policy}, so that the broker deletes no records of it.",
                     remedy="leave it as it is, or add delete to its cleanup.policy for the time of the reset",
                 )
-        places = [place for topic in topics.values() for place in topic.places]
-        begins, ends = begin_offsets(admin, places), end_offsets(admin, places, End.HIGH_WATERMARK)
-        for place in places:
-            if begins[place] < ends[place]:
-                yield Emptying(topic=place[0], partition=place[1], end=ends[place])
+        topic_partitions = [topic_partition for topic in topics.values() for topic_partition in topic.places]
+        begins, ends = begin_offsets(admin, topic_partitions), end_offsets(admin, topic_partitions, End.HIGH_WATERMARK)
+        for topic_partition in topic_partitions:
+            if begins[topic_partition] < ends[topic_partition]:
+                yield Emptying(topic=topic_partition[0], partition=topic_partition[1], end=ends[topic_partition])
 
 
 def _partition_move(
-    place: TopicPartition, move: Move, commit: CommittedOffset | None, *, is_kept: bool
+    topic_partition: TopicPartition, move: Move, commit: CommittedOffset | None, *, is_kept: bool
 ) -> PartitionMove:
     metadata = CommitMetadata.decode(commit.metadata) if commit is not None and is_kept else None
     return PartitionMove(
-        topic=place[0],
-        partition=place[1],
+        topic=topic_partition[0],
+        partition=topic_partition[1],
         before=move.before,
         asked=move.asked,
         after=move.after,
@@ -308,9 +350,11 @@ def _partition_move(
 
 def clamped_again(admin: KafkaAdmin, decided: Collection[PartitionMove]) -> dict[TopicPartition, int]:
     """Returns the offsets to commit: as decided, but inside the logs as they are by now."""
-    places = [move.place for move in decided if not move.is_kept]
-    begins, ends = begin_offsets(admin, places), end_offsets(admin, places)
+    topic_partitions = [move.topic_partition for move in decided if not move.is_kept]
+    begins, ends = begin_offsets(admin, topic_partitions), end_offsets(admin, topic_partitions)
     return {
-        move.place: move.after if move.is_kept else clamped(move.after, begin=begins[move.place], end=ends[move.place])
+        move.topic_partition: move.after
+        if move.is_kept
+        else clamped(move.after, begin=begins[move.topic_partition], end=ends[move.topic_partition])
         for move in decided
     }

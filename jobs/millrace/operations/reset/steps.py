@@ -106,10 +106,10 @@ def connection_of(context: StepContext, decided: ResetDecisions) -> Connection:
 def _moves_text(moves: Sequence[PartitionMove]) -> str:
     texts = []
     for topic, each in groupby(moves, lambda move: move.topic):
-        places = "; ".join(
+        offsets_text = "; ".join(
             f"{move.partition} stays at {move.after}" if move.is_kept else f"{move.partition} {move}" for move in each
         )
-        texts.append(f"{topic}: {places}")
+        texts.append(f"{topic}: {offsets_text}")
     return ". ".join(texts) or "there are none"
 
 
@@ -153,13 +153,15 @@ def _set_offsets(context: StepContext, decided: ResetDecisions) -> Mapping[str, 
         for task in decided.tasks:
             signature = Signature(
                 run=decided.run,
-                partition_times={move.place: move.partition_time for move in task.moves},
+                partition_times={move.topic_partition: move.partition_time for move in task.moves},
                 changelogs=task.changelogs,
                 stream_times=task.stream_times,
                 reset=decided.run,
             )
-            texts = signature.to_metadata({move.place: committed[move.place] for move in task.moves})
-            offsets |= {place: (committed[place], text) for place, text in texts.items()}
+            texts = signature.to_metadata(
+                {move.topic_partition: committed[move.topic_partition] for move in task.moves}
+            )
+            offsets |= {topic_partition: (committed[topic_partition], text) for topic_partition, text in texts.items()}
         return offsets
 
     commit_in_place_of(
@@ -169,7 +171,7 @@ def _set_offsets(context: StepContext, decided: ResetDecisions) -> Mapping[str, 
         decided.application_id,
         settings=connection.producer,
     )
-    return {"offsets": [[*place, offset] for place, offset in sorted(committed.items())]}
+    return {"offsets": [[*topic_partition, offset] for topic_partition, offset in sorted(committed.items())]}
 
 
 def _delete_topics(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
@@ -188,7 +190,7 @@ def _delete_records(context: StepContext, decided: ResetDecisions) -> Mapping[st
     admin = connection_of(context, decided).administrator()
     ends = {(each.topic, each.partition): each.end for each in decided.empties}
     begins = begin_offsets(admin, list(ends))
-    left = {place: end for place, end in ends.items() if begins[place] < end}
+    left = {topic_partition: end for topic_partition, end in ends.items() if begins[topic_partition] < end}
     admin.delete_records(left)
     return {"partitions": len(left)}
 

@@ -102,16 +102,16 @@ def moves(target: Target, logs: Mapping[TopicPartition, PartitionLog]) -> dict[T
             f"Offsets are given for partitions that are not among those to reset: {_names(unknown)}.",
             remedy="give only partitions of the input topics; see them with --dry-run",
         )
-    asked = {place: _asked(target, place, log) for place, log in logs.items()}
-    if nowhere := sorted(place for place, offset in asked.items() if offset is None):
+    asked = {topic_partition: _asked(target, topic_partition, log) for topic_partition, log in logs.items()}
+    if nowhere := sorted(topic_partition for topic_partition, offset in asked.items() if offset is None):
         raise OperationError(
             f"The group has not committed an offset of {_names(nowhere)}, so nothing can be kept or shifted there.",
             remedy="reset to a place in the log (--to-earliest, --to-offset, ...), or give the offsets in a file",
         )
     return {
-        place: Move(before=log.committed, asked=offset, after=clamped(offset, begin=log.begin, end=log.end))
-        for place, log in logs.items()
-        if (offset := asked[place]) is not None
+        topic_partition: Move(before=log.committed, asked=offset, after=clamped(offset, begin=log.begin, end=log.end))
+        for topic_partition, log in logs.items()
+        if (offset := asked[topic_partition]) is not None
     }
 
 
@@ -120,7 +120,7 @@ def clamped(offset: int, *, begin: int, end: int) -> int:
     return max(begin, min(offset, end))
 
 
-def _asked(target: Target, place: TopicPartition, log: PartitionLog) -> int | None:
+def _asked(target: Target, topic_partition: TopicPartition, log: PartitionLog) -> int | None:
     match target:
         case ToEarliest():
             return log.begin
@@ -133,7 +133,7 @@ def _asked(target: Target, place: TopicPartition, log: PartitionLog) -> int | No
         case ShiftBy(offsets=offsets):
             return None if log.committed is None else log.committed + offsets
         case ToOffsets(offsets=given):
-            return given.get(place, log.committed)
+            return given.get(topic_partition, log.committed)
 
 
 _DURATION = re.compile(
@@ -196,5 +196,5 @@ def parse_offsets(text: str) -> ToOffsets:
     return ToOffsets(offsets)
 
 
-def _names(places: list[TopicPartition]) -> str:
-    return ", ".join(f"{topic}-{partition}" for topic, partition in places)
+def _names(topic_partitions: list[TopicPartition]) -> str:
+    return ", ".join(f"{topic}-{partition}" for topic, partition in topic_partitions)

@@ -112,22 +112,25 @@ class Inputs:
         return found
 
     def _starts_of(self, name: str, topic: TopicDescription, problems: list[str]) -> dict[TopicPartition, int]:
-        places = topic.places
+        topic_partitions = topic.places
         if name not in self._point.partitions or any(key[0] == name for key in self._starts):
-            return self._named(places)
+            return self._named(topic_partitions)
         if topic.topic_id != self._point.topic_ids[name]:
             problems.append(f"{name} was deleted and created again")
             return {}
         if topic.partitions < self._point.partitions[name]:
             problems.append(f"{name} had {self._point.partitions[name]} partitions and has {topic.partitions}")
             return {}
-        begins = begin_offsets(self._admin, places)
-        return {place: self._saved.get(place, begins[place]) for place in places}
+        begins = begin_offsets(self._admin, topic_partitions)
+        return {
+            topic_partition: self._saved.get(topic_partition, begins[topic_partition])
+            for topic_partition in topic_partitions
+        }
 
-    def _named(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        begins, ends = begin_offsets(self._admin, places), end_offsets(self._admin, places)
+    def _named(self, topic_partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        begins, ends = begin_offsets(self._admin, topic_partitions), end_offsets(self._admin, topic_partitions)
         found = {}
-        for name, number in places:
+        for name, number in topic_partitions:
             text = self._starts.get((name, number), self._starts.get((name, None), ""))
             if not text:
                 raise OperationError(

@@ -40,13 +40,13 @@ class LogWriter:
         self._topic_limits = self._admin.topic_limits(topics)
 
     def write(
-        self, batches: Iterable[tuple[TopicPartition, RecordBatch]], places: Iterable[TopicPartition]
+        self, batches: Iterable[tuple[TopicPartition, RecordBatch]], topic_partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, LogRange]:
         """Writes records behind what the partitions have.
 
         Args:
             batches: records, each batch for one partition.
-            places: all partitions, those that get no records included.
+            topic_partitions: all partitions, those that get no records included.
 
         Returns:
             where the records are.
@@ -54,7 +54,7 @@ class LogWriter:
         Raises:
             BrokerUnavailableError: the broker does not take them.
         """
-        targets = list(places)
+        targets = list(topic_partitions)
         starts = end_offsets(self._admin, targets, End.HIGH_WATERMARK)
         ends = dict(starts)
         with TaskProducer(
@@ -69,9 +69,9 @@ class LogWriter:
                     topic, batch.keys, batch.values, batch.timestamps, partition=partition, headers=batch.headers
                 )
             producer.flush()
-            for place in targets:
-                ends[place] = producer.sent_end_offset(*place) or starts[place]
-        return {place: (starts[place], ends[place]) for place in targets}
+            for topic_partition in targets:
+                ends[topic_partition] = producer.sent_end_offset(*topic_partition) or starts[topic_partition]
+        return {topic_partition: (starts[topic_partition], ends[topic_partition]) for topic_partition in targets}
 
     def delete_before(
         self, starts: Mapping[TopicPartition, int], policies: Mapping[str, Mapping[str, str | None]]
@@ -83,7 +83,9 @@ class LogWriter:
             policies: settings that topics get back which do not allow it; those are changed while it happens.
         """
         begins = begin_offsets(self._admin, list(starts))
-        wanted = {place: start for place, start in starts.items() if start > begins[place]}
+        wanted = {
+            topic_partition: start for topic_partition, start in starts.items() if start > begins[topic_partition]
+        }
         if wanted:
             with self._deletable(policies):
                 # A broker that has been told of the new settings goes by the old ones for a moment.

@@ -98,20 +98,20 @@ class Placing:
         yield from _divided(topic, batch, partitions_for(keys, count))
 
     def split_waiting(
-        self, waiting: WaitingRecords, batch: RecordBatch
+        self, unprocessed: WaitingRecords, batch: RecordBatch
     ) -> Iterator[tuple[TopicPartition, RecordBatch]]:
         """Records of a repartition topic of the savepoint, by the target's partition."""
-        topic = full_topic_name(waiting.topic, self._application_id, internal=True)
-        before = full_topic_name(waiting.topic, self._manifest.application, internal=True)
+        topic = full_topic_name(unprocessed.topic, self._application_id, internal=True)
+        before = full_topic_name(unprocessed.topic, self._manifest.application, internal=True)
         if topic not in self._partitions:
             return  # the topology does not have it any more, and that was allowed
         count = self._partitions[topic]
         if count == self._point.partitions[before]:
-            yield (topic, waiting.partition), batch
+            yield (topic, unprocessed.partition), batch
             return
         found = partitions_for(batch.keys, count)
         # Records without a key may go anywhere.
-        found = np.where(found < 0, waiting.partition % count, found)
+        found = np.where(found < 0, unprocessed.partition % count, found)
         yield from _divided(topic, batch, found)
 
     def offsets(self, repartition_starts: Mapping[TopicPartition, int]) -> dict[str, dict[TopicPartition, int]]:
@@ -121,7 +121,10 @@ class Placing:
             repartition_starts: first offset of what waits in each partition of the target's repartition topics.
         """
         starts = {**self._starts, **repartition_starts}
-        return {task.name: {place: starts[place] for place in task.inputs} for task in self._layout.tasks.values()}
+        return {
+            task.name: {topic_partition: starts[topic_partition] for topic_partition in task.inputs}
+            for task in self._layout.tasks.values()
+        }
 
     def signature(self, task: str, changelog_ends: Mapping[TopicPartition, int], *, run: int) -> Signature:
         """Returns the metadata that is committed with the offsets of a task of the target.
@@ -150,8 +153,12 @@ class Placing:
                     stream_times[store] = max(stream_times.get(store, time), time)
         return Signature(
             run=run,
-            partition_times={place: times.get(place[0], UNKNOWN_TIME) for place in layout.inputs},
-            changelogs={store: changelog_ends[place] for store, place in layout.own_changelogs.items()},
+            partition_times={
+                topic_partition: times.get(topic_partition[0], UNKNOWN_TIME) for topic_partition in layout.inputs
+            },
+            changelogs={
+                store: changelog_ends[topic_partition] for store, topic_partition in layout.own_changelogs.items()
+            },
             stream_times=stream_times,
         )
 

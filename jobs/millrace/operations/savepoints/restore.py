@@ -129,7 +129,9 @@ def plan_restoration(
     same = manifest.fingerprint == target.topology.fingerprint and not moves
     mode = RestoreMode.INSTALL if same else RestoreMode.REWRITE
     outputs = admin.describe_topics(sorted(target.topology.external_outputs))
-    ends = end_offsets(admin, [place for topic in outputs.values() for place in topic.places], End.HIGH_WATERMARK)
+    ends = end_offsets(
+        admin, [topic_partition for topic in outputs.values() for topic_partition in topic.places], End.HIGH_WATERMARK
+    )
     return OperationPlan(
         operation=KIND,
         application=name,

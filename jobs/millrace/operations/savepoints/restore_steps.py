@@ -139,9 +139,9 @@ def write_changelogs(context: StepContext) -> Mapping[str, Any]:
     """Writes every store to its changelog."""
     work = Restoration(context)
     placing = work.placing()
-    places = placing.changelogs()
-    writer = LogWriter(work.config, sorted({topic for topic, _ in places}))
-    return {"ranges": _as_json(writer.write(_rows(work, placing), places))}
+    topic_partitions = placing.changelogs()
+    writer = LogWriter(work.config, sorted({topic for topic, _ in topic_partitions}))
+    return {"ranges": _as_json(writer.write(_rows(work, placing), topic_partitions))}
 
 
 def _rows(work: Restoration, placing: Placing) -> Iterator[tuple[TopicPartition, RecordBatch]]:
@@ -163,7 +163,7 @@ def purge_changelogs(context: StepContext) -> Mapping[str, Any]:
     ranges = _ranges(context.results["changelogs"]["ranges"])
     writer = LogWriter(work.config, [])
     policies = context.plan.decisions["policies"]
-    writer.delete_before({place: start for place, (start, _) in ranges.items()}, policies)
+    writer.delete_before({topic_partition: start for topic_partition, (start, _) in ranges.items()}, policies)
     return {}
 
 
@@ -171,17 +171,17 @@ def write_waiting(context: StepContext) -> Mapping[str, Any]:
     """Makes the repartition topics what they were between committed offsets and ends."""
     work = Restoration(context)
     placing = work.placing()
-    places = placing.repartition_places()
-    writer = LogWriter(work.config, sorted({topic for topic, _ in places}))
+    topic_partitions = placing.repartition_places()
+    writer = LogWriter(work.config, sorted({topic for topic, _ in topic_partitions}))
 
     def batches() -> Iterator[tuple[TopicPartition, RecordBatch]]:
         assert work.manifest.point is not None
-        for waiting in work.manifest.point.waiting:
-            for batch in read_records(work.staging / waiting.path):
-                yield from placing.split_waiting(waiting, batch)
+        for unprocessed in work.manifest.point.waiting:
+            for batch in read_records(work.staging / unprocessed.path):
+                yield from placing.split_waiting(unprocessed, batch)
 
-    ranges = writer.write(batches(), places)
-    writer.delete_before({place: start for place, (start, _) in ranges.items()}, {})
+    ranges = writer.write(batches(), topic_partitions)
+    writer.delete_before({topic_partition: start for topic_partition, (start, _) in ranges.items()}, {})
     return {"ranges": _as_json(ranges)}
 
 
@@ -257,13 +257,15 @@ def commit(context: StepContext) -> Mapping[str, Any]:
     topics = work.topics()
     with work.publisher() as publisher:
         last = publisher.open()
-        commits = committed_offsets(work.admin, application, [place for task in offsets.values() for place in task])
+        commits = committed_offsets(
+            work.admin, application, [topic_partition for task in offsets.values() for topic_partition in task]
+        )
         run = number_of_run(commits, epoch=publisher.epoch)
         signed = {
-            place: (offset, text)
+            topic_partition: (offset, text)
             for task, own in offsets.items()
-            for place, text in _signature(work, placing, task, run=run).to_metadata(own).items()
-            for offset in (own[place],)
+            for topic_partition, text in _signature(work, placing, task, run=run).to_metadata(own).items()
+            for offset in (own[topic_partition],)
         }
         with TaskProducer(
             config.bootstrap_servers,
@@ -273,7 +275,9 @@ def commit(context: StepContext) -> Mapping[str, Any]:
             producer.init()
             producer.begin()
             producer.commit(signed, application)
-        committed = by_topic({place: offset for own in offsets.values() for place, offset in own.items()})
+        committed = by_topic(
+            {topic_partition: offset for own in offsets.values() for topic_partition, offset in own.items()}
+        )
         publisher.publish(
             ApplicationStatus(
                 application_id=application,
@@ -305,13 +309,16 @@ def check(context: StepContext) -> Mapping[str, Any]:
     work = Restoration(context)
     placing = work.placing()
     offsets = _offsets(work, placing)
-    places = [place for own in offsets.values() for place in own]
+    topic_partitions = [topic_partition for own in offsets.values() for topic_partition in own]
     problems = []
-    commits = committed_offsets(work.admin, work.config.application_id, places)
+    commits = committed_offsets(work.admin, work.config.application_id, topic_partitions)
     for own in offsets.values():
-        for place, offset in own.items():
-            if place not in commits or commits[place].offset != offset:
-                problems.append(f"{place[0]}-{place[1]} is committed at {commits.get(place)}, not {offset}")
+        for topic_partition, offset in own.items():
+            if topic_partition not in commits or commits[topic_partition].offset != offset:
+                problems.append(
+                    f"{topic_partition[0]}-{topic_partition[1]} is committed at {commits.get(topic_partition)},"
+                    f" not {offset}"
+                )
     ranges = _ranges(context.results["changelogs"]["ranges"])
     begins = begin_offsets(work.admin, list(ranges))
     ends = end_offsets(work.admin, list(ranges), End.HIGH_WATERMARK)
@@ -347,13 +354,13 @@ def _wrong_positions(
 
 def _offsets(work: Restoration, placing: Placing) -> dict[str, dict[TopicPartition, int]]:
     """Where each task goes on."""
-    waiting = _ranges(work.context.results["waiting"]["ranges"])
-    return placing.offsets({place: start for place, (start, _) in waiting.items()})
+    unprocessed = _ranges(work.context.results["waiting"]["ranges"])
+    return placing.offsets({topic_partition: start for topic_partition, (start, _) in unprocessed.items()})
 
 
 def _signature(work: Restoration, placing: Placing, task: str, *, run: int) -> Signature:
     ranges = _ranges(work.context.results["changelogs"]["ranges"])
-    return placing.signature(task, {place: end for place, (_, end) in ranges.items()}, run=run)
+    return placing.signature(task, {topic_partition: end for topic_partition, (_, end) in ranges.items()}, run=run)
 
 
 def _as_json(ranges: Mapping[TopicPartition, LogRange]) -> dict[str, dict[str, list[int]]]:

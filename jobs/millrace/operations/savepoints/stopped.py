@@ -85,7 +85,7 @@ def _checkpoint_task(spec: TaskSpec, directory: Path) -> dict[TopicPartition, in
             f"Task {spec.name}: the committed offsets of group {config.application_id} are missing or not its own.",
             remedy="start the application once, or restore the offsets from the status topic",
         )
-    committed = {place: commit.offset for place, commit in found.items()}
+    committed = {topic_partition: commit.offset for topic_partition, commit in found.items()}
     state = TaskState.open(spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(config))
     try:
         bring_to(state, spec, committed, signature, lambda _: None)

@@ -209,15 +209,17 @@ class Standby:
             options=StateOptions.from_config(self._config),
         )
 
-    def _committed(self, place: tuple[str, int]) -> int | None:
-        found = committed_offsets(self._admin, self._config.application_id, [place], stable=False).get(place)
+    def _committed(self, topic_partition: tuple[str, int]) -> int | None:
+        found = committed_offsets(self._admin, self._config.application_id, [topic_partition], stable=False).get(
+            topic_partition
+        )
         return None if found is None else found.offset
 
     def _known_runs(self) -> Runs:
         """The application's runs, as they were a few seconds ago at most; for any thread."""
         with self._runs_guard:
             if time.monotonic() - self._runs_known_at > _RUNS_S:
-                inputs = {place for task in self._tasks.values() for place in task.inputs}
+                inputs = {topic_partition for task in self._tasks.values() for topic_partition in task.inputs}
                 self._runs = runs_of(committed_offsets(self._admin, self._config.application_id, inputs, stable=False))
                 self._runs_known_at = time.monotonic()
             return self._runs

@@ -138,23 +138,40 @@ def _wait_until_level(
 
 def _lag(admin: KafkaAdmin, group: str, inputs: Iterable[str], internal: Iterable[str]) -> int:
     topics = admin.describe_topics(sorted({*inputs, *internal}))
-    places = {name: list(topic.places) for name, topic in topics.items()}
+    topic_partitions = {name: list(topic.places) for name, topic in topics.items()}
     # First the commits: only then is everything that they sent on between the tasks inside the ends. A commit may be
     # seen before its marker is written, so what only the application itself writes is read to the high watermark.
-    commits = committed_offsets(admin, group, [place for each in places.values() for place in each])
+    commits = committed_offsets(
+        admin, group, [topic_partition for each in topic_partitions.values() for topic_partition in each]
+    )
     ends = {
-        **end_offsets(admin, [place for name in inputs for place in places.get(name, ())]),
-        **end_offsets(admin, [place for name in internal for place in places.get(name, ())], End.HIGH_WATERMARK),
+        **end_offsets(
+            admin, [topic_partition for name in inputs for topic_partition in topic_partitions.get(name, ())]
+        ),
+        **end_offsets(
+            admin,
+            [topic_partition for name in internal for topic_partition in topic_partitions.get(name, ())],
+            End.HIGH_WATERMARK,
+        ),
     }
-    return sum(max(0, end - (commits[place].offset if place in commits else 0)) for place, end in ends.items())
+    return sum(
+        max(0, end - (commits[topic_partition].offset if topic_partition in commits else 0))
+        for topic_partition, end in ends.items()
+    )
 
 
 def _starts(
     admin: KafkaAdmin, topics: Iterable[str], begins: Mapping[str, Mapping[int, int]]
 ) -> dict[TopicPartition, int]:
-    places = [place for topic in admin.describe_topics(sorted(topics)).values() for place in topic.places]
-    ends = end_offsets(admin, places, End.HIGH_WATERMARK)
-    return {place: start for place in places if (start := begins.get(place[0], {}).get(place[1], 0)) < ends[place]}
+    topic_partitions = [
+        topic_partition for topic in admin.describe_topics(sorted(topics)).values() for topic_partition in topic.places
+    ]
+    ends = end_offsets(admin, topic_partitions, End.HIGH_WATERMARK)
+    return {
+        topic_partition: start
+        for topic_partition in topic_partitions
+        if (start := begins.get(topic_partition[0], {}).get(topic_partition[1], 0)) < ends[topic_partition]
+    }
 
 
 def _read(

@@ -152,7 +152,7 @@ def _supplied(spec: StoreSpec, options: Materialized) -> StoreSpec:
             f"windows of {spec.window_size_ms} ms.",
             remedy="give both the same size",
         )
-    return supplier.place(spec)
+    return supplier.apply_to(spec)
 
 
 def suppression_buffer(

@@ -66,7 +66,7 @@ def join_streams(
             store_name = graph.join_store_name(number, _named(joined.store_name, suffix))
             stores.append(_buffer(store_name, joined, windows, key_serde, serde))
         else:
-            stores.append(supplier.place(_buffer(supplier.name, joined, windows, key_serde, serde)))
+            stores.append(supplier.apply_to(_buffer(supplier.name, joined, windows, key_serde, serde)))
     for buffer, stream, store in zip((left_buffer, right_buffer), (left, right), stores, strict=True):
         graph.add(Process(name=buffer, parents=(stream._name,), operator=JoinBuffer(store.name, windows), store=store))
     graph.add(

@@ -114,12 +114,12 @@ def store_view(part: SubTopology, spec: StoreSpec, store: object) -> TestStore:
         case StoreKind.VERSIONED, VersionedKeyValueStore():
             return TestVersionedStore(store, key_serde, value_serde)
         case StoreKind.KEY_VALUE, KeyValueStore():
-            return _waiting(part, spec, store) or TestKeyValueStore(store, key_serde, value_serde)
+            return _unmatched(part, spec, store) or TestKeyValueStore(store, key_serde, value_serde)
         case _:
             raise TypeError(f"The test driver cannot show a {type(store).__name__}.")
 
 
-def _waiting(part: SubTopology, spec: StoreSpec, store: KeyValueStore) -> TestWaitingStore | None:
+def _unmatched(part: SubTopology, spec: StoreSpec, store: KeyValueStore) -> TestWaitingStore | None:
     specs = {each.name: each for each in part.stores}
     for node in part.processors:
         if isinstance(node.operator, StreamStreamJoin) and node.operator.waiting_store == spec.name:

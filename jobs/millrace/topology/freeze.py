@@ -362,7 +362,7 @@ def _(node: StreamJoin, draft: _Draft) -> None:
         alone = StreamSelfJoin(node.left_store, node.windows, node.joiner, node.joiner_takes_key)
         draft.add(ProcessorNode(name=node.name, parents=node.parents, operator=alone, stores=(node.left_store,)))
         return
-    waiting = () if node.waiting_store is None else (node.waiting_store.name,)
+    unmatched = () if node.waiting_store is None else (node.waiting_store.name,)
     sides = (
         (node.this_name, JoinSide.LEFT, node.parents[0], node.right_store),
         (node.other_name, JoinSide.RIGHT, node.parents[1], node.left_store),
@@ -375,11 +375,11 @@ def _(node: StreamJoin, draft: _Draft) -> None:
             windows=node.windows,
             left_store=node.left_store,
             right_store=node.right_store,
-            waiting_store=waiting[0] if waiting else None,
+            waiting_store=unmatched[0] if unmatched else None,
             joiner=node.joiner,
             joiner_takes_key=node.joiner_takes_key,
         )
-        draft.add(ProcessorNode(name=name, parents=(parent,), operator=operator, stores=(looked_up, *waiting)))
+        draft.add(ProcessorNode(name=name, parents=(parent,), operator=operator, stores=(looked_up, *unmatched)))
     draft.add(ProcessorNode(name=node.name, parents=(node.this_name, node.other_name), operator=PassThrough()))
     if node.waiting_store is not None:
         draft.add_store(node.waiting_store)

@@ -89,7 +89,7 @@ class StoreSupplier:
         """Sets a tuning of RocksDB for this store."""
         return replace(self, rocksdb=options)
 
-    def place(self, spec: StoreSpec) -> StoreSpec:
+    def apply_to(self, spec: StoreSpec) -> StoreSpec:
         """Returns ``spec`` with the backend that this supplier names."""
         return replace(
             spec,
@@ -346,4 +346,4 @@ def _builder(
         retention_ms=supplier.retention_ms,
         timestamped=timestamped,
     )
-    return StoreBuilder(supplier.place(spec))
+    return StoreBuilder(supplier.apply_to(spec))

@@ -12,7 +12,7 @@ from millrace import dsl, testing
 
 TESTS = Path(__file__).parents[2]
 CALLED_BY_THE_ENGINE = {
-    "StoreSupplier.place",
+    "StoreSupplier.apply_to",
     "VersionedStoreSupplier.spec",
     "RocksDBOptions.over",
     "ValueTransformerWithKey.transform",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import re
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +36,55 @@ WORDS = {
     "with_patience": "retry_until_answered",
 }
 """A name that was, and what is said now."""
+SAID_PLAINLY = {
+    "_place": "position or topic_partition",
+    "_places": "positions or topic_partitions",
+    "_told": "reported",
+    "_waiting": "buffered, pending or remaining",
+    "place": "position, index or topic_partition: whichever it is",
+    "places": "positions, indices or topic_partitions",
+    "rest": "remaining",
+    "told": "reported",
+    "waiting": "buffered, pending or remaining",
+}
+"""What a name of one word says too little with."""
+PLAIN_ROOMS = (
+    "cli",
+    "dsl",
+    "embedded",
+    "insight",
+    "install",
+    "launch",
+    "metrics",
+    "operations",
+    "queries",
+    "rewrites",
+    "sizing",
+    "supervise",
+    "testing",
+    "topology",
+)
+"""The packages whose names and summaries were read for this. A package that was read is added."""
+NOT_IN_TEXTS = re.compile(r"\b(anew|nobody|shall|somebody)\b", re.IGNORECASE)
+"""Again, no process, should, an operator."""
+TEXTS = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "config/**/*.json",
+    "config/**/*.yaml",
+    "config/**/*.yml",
+    "dags/**/*.py",
+    "docs/**/*.md",
+    "jobs/**/*.py",
+    "jobs/**/*.template",
+    "plugins/**/*.html",
+    "plugins/**/*.py",
+    "scripts/**/*.py",
+)
+QUESTIONS = ("How", "What", "When", "Where", "Whether", "Which", "Who", "Whoever", "Why")
+"""A summary that begins so is a clause without a verb of its own."""
 ONE_MEANING = ("RestartPolicy", "HealthLimits", "CommittedOffset", "RecordContext", "TopicPartition", "take_over")
 """Names that were defined twice, each with another meaning."""
 
@@ -43,6 +94,33 @@ def names(source: str) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.NAME:
             yield token.start[0], token.string
+
+
+def plain_names(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each identifier that says too little, attributes left out: they may be another package's."""
+    before = ""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.NAME and before != "." and token.string in SAID_PLAINLY:
+            yield token.start[0], token.string
+        before = token.string
+
+
+def clauses(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each public summary that is a clause: of modules, classes and functions, not of properties."""
+    nodes: list[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef] = [ast.parse(source)]
+    while nodes:
+        node = nodes.pop()
+        summary = (ast.get_docstring(node) or "").partition("\n")[0]
+        if summary.partition(" ")[0] in QUESTIONS:
+            yield getattr(node, "lineno", 1), summary
+        if isinstance(node, ast.Module | ast.ClassDef):
+            nodes += [
+                each
+                for each in node.body
+                if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+                and not each.name.startswith("_")
+                and not any("property" in ast.unparse(decorator) for decorator in each.decorator_list)
+            ]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -72,5 +150,61 @@ def test_a_name_is_defined_once(name: str) -> None:
     assert len(found) == 1, found
 
 
+@pytest.mark.parametrize("room", PLAIN_ROOMS)
+def test_names_say_which_place_and_who_waits(room: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}, say {SAID_PLAINLY[name]}"
+        for path in sorted((ROOT / "jobs" / "millrace" / room).rglob("*.py"))
+        for line, name in plain_names(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("pattern", TEXTS)
+def test_texts_say_no_process_again_and_should(pattern: str) -> None:
+    files = sorted(ROOT.glob(pattern))
+    assert files
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {word[0]}"
+        for path in files
+        for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if (word := NOT_IN_TEXTS.search(text))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("room", PLAIN_ROOMS)
+def test_a_summary_is_a_sentence(room: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {summary}"
+        for path in sorted((ROOT / "jobs" / "millrace" / room).rglob("*.py"))
+        for line, summary in clauses(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
 def test_a_word_would_be_found() -> None:
     assert [name for _, name in names("letter = 1  # forget\n") if name in WORDS] == ["letter"]
+    assert list(plain_names("place = batch.places\n")) == [(1, "place")]
+    assert NOT_IN_TEXTS.search("Somebody has it read anew.")
+    assert not NOT_IN_TEXTS.search("a shallow copy")
+
+
+def test_a_clause_would_be_found() -> None:
+    source = '''"""What it is."""
+
+
+class Store:
+    """A store."""
+
+    def get(self):
+        """What the store has."""
+
+    @property
+    def is_open(self):
+        """Whether it is open."""
+
+    def _size(self):
+        """How large it is."""
+'''
+    assert list(clauses(source)) == [(1, "What it is."), (7, "What the store has.")]

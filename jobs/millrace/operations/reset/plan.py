@@ -73,7 +73,7 @@ class _Planner:
                 f"Input topics of {known.application_id} do not exist: {', '.join(missing)}.",
                 remedy="create them (millrace topics create), or correct their names in the application",
             )
-        deletes = sorted((chosen & set(topics)) - self._waiting(topics))
+        deletes = sorted((chosen & set(topics)) - self._kept_repartition_topics(topics))
         self._refuse_what_others_use(deletes)
         keeps = sorted((everything.internal & set(topics)) - set(deletes))
         self._refuse_what_does_not_fit(keeps, topics)
@@ -96,8 +96,8 @@ class _Planner:
             forgets_topology=self.options.forgets_topology,
         )
 
-    def _waiting(self, topics: Mapping[str, TopicDescription]) -> frozenset[str]:
-        """Repartition topics that are kept for what waits in them."""
+    def _kept_repartition_topics(self, topics: Mapping[str, TopicDescription]) -> frozenset[str]:
+        """Repartition topics that are kept with the unprocessed records in them."""
         known = self.known
         if not self.options.keeps_waiting or known.topology is None:
             return frozenset()

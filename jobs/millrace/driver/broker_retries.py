@@ -25,7 +25,9 @@ def retry_until_answered(
     on_wait: Callable[[BrokerUnavailableError], None],
     wait: Callable[[float], bool],
 ) -> T:
-    """What ``call`` returns, once a broker answers. An overloaded one, or one that is being started, may take a while.
+    """Returns what ``call`` returns, once a broker answers.
+
+    An overloaded one, or one that is being started, may take a while.
 
     Args:
         call: the requests; safe to repeat.

@@ -44,7 +44,7 @@ def recorded_changelogs(
     last_ids: Mapping[str, str],
     application_id: str,
 ) -> list[Changelog]:
-    """The changelogs that the committed offsets speak of; those that are an input topic as well are left out.
+    """Returns the changelogs that the committed offsets speak of; those that are an input topic as well are left out.
 
     Args:
         admin: the cluster.

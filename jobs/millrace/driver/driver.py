@@ -182,11 +182,11 @@ class Driver:
             return answer
 
     def status(self) -> ApplicationStatus:
-        """The status now."""
+        """Returns the status now."""
         return self._reporter.status()
 
     def health(self) -> Health:
-        """The health now, from the same judgement that a supervisor uses."""
+        """Returns the health now, from the same judgement that a supervisor uses."""
         return assess(self.status(), now=time.time(), limits=self._settings.health)
 
     def before_batch(self) -> None:
@@ -239,7 +239,7 @@ class Driver:
                 return
 
     def replanned(self, prepared: Prepared) -> None:
-        """The topics have changed: tells what the queries are from now on, before new tasks start.
+        """Reports what the queries are from now on, before new tasks start, since the topics have changed.
 
         Raises:
             DriverFencedError: a newer driver has taken over.

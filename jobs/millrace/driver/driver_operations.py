@@ -13,7 +13,7 @@ from millrace.task.task import TaskAction
 
 
 class HeldTasks:
-    """All tasks of an application while none of them is inside a batch.
+    """The tasks of an application while none of them is inside a batch.
 
     Args:
         queries: the queries that are held.
@@ -51,7 +51,7 @@ class TaskGate:
 
     @contextmanager
     def hold(self) -> Iterator[HeldTasks]:
-        """No task is inside a batch while the body runs. Keep it short: it is what the application's latency feels.
+        """Holds all tasks outside of batches while the body runs. Keep it short: it adds to the application's latency.
 
         Raises:
             OperationError: the application does not run yet, a query is down, or a batch did not end in time.
@@ -66,7 +66,7 @@ class TaskGate:
 
     @contextmanager
     def without_purge(self) -> Iterator[None]:
-        """Nothing is deleted from repartition topics while the body runs; batches go on."""
+        """Deletes nothing from repartition topics while the body runs; batches continue."""
         for query in self._queries():
             query.purges = False
         try:

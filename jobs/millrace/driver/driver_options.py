@@ -19,7 +19,7 @@ __all__ = ["DriverHooks", "DriverSettings", "ExitCode"]
 
 @dataclass(frozen=True, kw_only=True)
 class DriverHooks:
-    """What the driver asks of the world around it.
+    """The hooks of a driver into its surroundings.
 
     Args:
         preflight: checks what must hold before anything is touched; raises what does not.
@@ -60,7 +60,7 @@ class DriverHooks:
 
 @dataclass(frozen=True, kw_only=True)
 class DriverSettings:
-    """How the driver behaves.
+    """The settings of a driver.
 
     Args:
         control_file: where ``control.json`` goes while the driver lives.

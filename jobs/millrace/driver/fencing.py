@@ -20,7 +20,7 @@ def end_fenced(
     exit_code: int,
     limit_s: float,
 ) -> None:
-    """Cancel all jobs until nothing can launch one any more, and end the process in time. Returns at once.
+    """Cancels all jobs until nothing can launch one any more, and ends the process in time. Returns at once.
 
     The threads of the driver may hang just then: in a request to a broker, in a job that is being planned, in a lock.
     None of them is waited for.

@@ -13,7 +13,7 @@ _FIRST_BATCH_S = 60.0
 
 
 class HealthReason(StrEnum):
-    """Why an application is, or is not, well."""
+    """The reason why an application is, or is not, healthy."""
 
     WORKING = "working"
     PAUSED = "paused"
@@ -31,7 +31,7 @@ class HealthReason(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HealthLimits:
-    """How long things may take.
+    """The limits of health: how long things may take.
 
     Args:
         heartbeat_s: longest age of the status, seconds, but at least three of the driver's own intervals.

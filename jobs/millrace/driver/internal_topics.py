@@ -37,7 +37,7 @@ def internal_topics(
     inputs: Collection[Mapping[str, str]] = (),
     broker_max_message_bytes: int = 0,
 ) -> list[TopicSpec]:
-    """The repartition and changelog topics that there have to be.
+    """Returns the repartition and changelog topics that there have to be.
 
     Args:
         topology: the topology.

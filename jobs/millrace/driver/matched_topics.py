@@ -18,7 +18,7 @@ from millrace.topology.topology import FrozenTopology
 
 
 def with_topics_to_read(topology: FrozenTopology, config: StreamsConfig) -> FrozenTopology:
-    """The topology with all topics that its patterns match now: what the next start reads.
+    """Returns the topology with all topics that its patterns match now: what the next start reads.
 
     Raises:
         BrokerUnavailableError: no broker answers.
@@ -30,7 +30,7 @@ def with_topics_to_read(topology: FrozenTopology, config: StreamsConfig) -> Froz
 
 
 def with_topics_at_start(topology: FrozenTopology, config: StreamsConfig) -> FrozenTopology:
-    """As :func:`with_topics_to_read`, for a driver: it waits for a broker as long as the other steps of a start do.
+    """Works like :func:`with_topics_to_read`, but waits for a broker as the other steps of a start do.
 
     Raises:
         BrokerUnavailableError: no broker has answered within ``default.api.timeout.ms``.
@@ -53,7 +53,9 @@ def with_topics_at_start(topology: FrozenTopology, config: StreamsConfig) -> Fro
 
 
 def with_topics_read(topology: FrozenTopology, config: StreamsConfig) -> FrozenTopology:
-    """The topology with those of the matched topics in which the application has committed; before its first, all.
+    """Returns the topology with those of the matched topics in which the application has committed.
+
+    Before its first commit these are all.
 
     Raises:
         BrokerUnavailableError: no broker answers.

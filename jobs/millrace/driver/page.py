@@ -46,7 +46,7 @@ _THREADS = Template("""<h2>Stream threads</h2>
 
 
 def page(status: ApplicationStatus, health: Health) -> str:
-    """State, queries, tasks and lag of an application as HTML, every text escaped."""
+    """Returns state, queries, tasks and lag of an application as HTML, every text escaped."""
     queries = [
         _row(
             number,

@@ -48,7 +48,7 @@ _DEFAULT_TOMBSTONE_RETENTION_MS = 86_400_000
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """What is known of an application's topics and offsets once older attempts are fenced.
+    """The facts about an application's topics and offsets once older attempts are fenced.
 
     Args:
         plans: one for each sub-topology.
@@ -87,7 +87,7 @@ class Preparer:
         self._described_external()
 
     def internal_topics(self) -> list[TopicSpec]:
-        """What the internal topics are to look like over the topics that there are.
+        """Returns what the internal topics are to look like over the topics that there are.
 
         Raises:
             PreflightError: topics that are not the application's own are missing.

@@ -31,7 +31,7 @@ def input_ends(
     *,
     now: float,
 ) -> dict[TopicPartition, InputEnd]:
-    """Both ends of each input partition, and since when the application waits between them.
+    """Returns both ends of each input partition, and since when the application waits between them.
 
     It waits where it has read everything up to the last stable offset, and an open transaction keeps that from moving.
     One that moves, however little, begins the time again: upstream's next transaction is another one.
@@ -64,7 +64,7 @@ def observe(
     restarts: int,
     now: float,
 ) -> SubTopologyStatus:
-    """The status of a query that follows ``before``.
+    """Returns the status of a query that follows ``before``.
 
     Args:
         before: the observation before, ``None`` for the first.

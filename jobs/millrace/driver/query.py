@@ -19,14 +19,14 @@ class BatchLock(Protocol):
     """A lock that its thread may take again, see :class:`threading.RLock`."""
 
     def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:
-        """Take it, and return whether that succeeded within ``timeout`` seconds."""
+        """Takes it, and returns whether that succeeded within ``timeout`` seconds."""
 
     def release(self) -> None:
-        """Give it back."""
+        """Gives it back."""
 
 
 class Query(Protocol):
-    """One sub-topology as one streaming query.
+    """A sub-topology as one streaming query.
 
     The callback of a batch checks the stop and pause flags after it has the lock, so that a barrier which took the
     lock first is respected. ``is_active``, ``exception`` and ``progress`` are read while a callback waits for the
@@ -64,16 +64,19 @@ class Query(Protocol):
         """Starts with a new Spark checkpoint at the group's committed offsets; returns once the query is started."""
 
     def request_stop(self) -> None:
-        """From now on a callback returns at once."""
+        """Makes callbacks return at once from now on."""
 
     def abandon(self, error: DriverFencedError) -> None:
-        """A newer driver took over: nothing is launched, purged or started any more. Takes no lock, returns at once."""
+        """Stops launching, purging and starting, since a newer driver took over.
+
+        It takes no lock and returns at once.
+        """
 
     def stop(self, timeout_s: float) -> None:
         """Stops the query; must not be called inside a callback, which Spark would wait for."""
 
     def pause(self) -> None:
-        """From now on callbacks process nothing."""
+        """Makes callbacks process nothing from now on."""
 
     def resume(self) -> None:
         """Ends :meth:`pause`."""
@@ -101,7 +104,7 @@ class Query(Protocol):
 
 
 def is_alive(query: Query) -> bool:
-    """Whether the streaming query runs; one that cannot even be asked, since its engine is gone, does not."""
+    """Returns whether the streaming query runs; one that cannot even be asked, since its engine is gone, does not."""
     try:
         return query.is_active
     except Exception as error:
@@ -110,7 +113,7 @@ def is_alive(query: Query) -> bool:
 
 
 def cause_of_death(query: Query) -> BaseException | None:
-    """Why the query failed, or why it cannot be asked."""
+    """Returns why the query failed, or why it cannot be asked."""
     try:
         return query.exception
     except Exception as error:

@@ -12,7 +12,7 @@ _NAMED = re.compile(r"^(?:Caused by: )?(?:[\w$]+[.])*([\w$]*(?:Error|Exception|I
 
 
 def reason_of(error: BaseException) -> str:
-    """The kind of an error and what it says, without the traces that errors of Spark carry in their text.
+    """Returns the kind of an error and what it says, without the traces that errors of Spark carry in their text.
 
     A trace ends with what was first: the last line that names an error, in Java's as ``Caused by``, in Python's behind
     the calls.

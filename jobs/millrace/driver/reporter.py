@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 
 class Publisher(Protocol):
-    """What the driver needs of ``StatusPublisher``."""
+    """The part of ``StatusPublisher`` that the driver needs."""
 
     @property
     def epoch(self) -> int:
         """Number of this driver; 0 before :meth:`open`."""
 
     def peek(self) -> ApplicationStatus | None:
-        """The application's last status; fences no process."""
+        """Returns the application's last status; fences no process."""
 
     def open(self) -> ApplicationStatus | None:
         """Fences older drivers, takes the next epoch, returns the last status."""
@@ -45,7 +45,7 @@ class Publisher(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Application:
-    """What does not change while a driver lives.
+    """The facts about an application that do not change while a driver lives.
 
     Args:
         application_id: name of the application.
@@ -66,7 +66,7 @@ class Application:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What is known once older attempts are fenced and the committed offsets are read.
+    """The facts that are known once older attempts are fenced and the committed offsets are read.
 
     Args:
         queries: the queries to run, not started.
@@ -145,19 +145,19 @@ class StatusReporter:
         return self._prepared
 
     def set_reason(self, reason: str, remedy: str = "") -> bool:
-        """Why the application is in its state, and what to do; returns whether that is news."""
+        """Sets why the application is in its state, and what to do; returns whether that is new."""
         with self._lock:
             news = (self._reason, self._remedy) != (reason, remedy)
             self._reason, self._remedy = reason, remedy
             return news
 
     def set_control_address(self, address: str) -> None:
-        """Where the control plane listens."""
+        """Sets the address at which the control plane listens."""
         with self._lock:
             self._control_address = address
 
     def set_paused(self, *, paused: bool) -> None:
-        """Whether the application is paused; lag that a pause made counts from its end."""
+        """Sets whether the application is paused; lag that a pause made counts from its end."""
         with self._lock:
             self._paused = paused
             self._observed = {
@@ -165,7 +165,7 @@ class StatusReporter:
             }
 
     def set_previous(self, previous: ApplicationStatus | None) -> None:
-        """The last status of an older driver: until :meth:`set_prepared`, its ids and offsets are carried over.
+        """Sets the last status of an older driver: until :meth:`set_prepared`, its ids and offsets are carried over.
 
         Should this driver die before it has fenced those ids, the next one still finds them.
         """
@@ -173,7 +173,7 @@ class StatusReporter:
             self._previous = previous
 
     def set_prepared(self, prepared: Prepared) -> None:
-        """What the queries are and where they start."""
+        """Sets the queries and where they start."""
         with self._lock:
             self._prepared = prepared
             self._positions = {key: offset for each in prepared.offsets.values() for key, offset in each.items()}
@@ -228,7 +228,7 @@ class StatusReporter:
         return time_awake_or_asleep() - self._published_at
 
     def status(self) -> ApplicationStatus:
-        """The status now; its ``updated_at`` is the last heartbeat's, as the judgement of health needs it."""
+        """Returns the status now; its ``updated_at`` is the last heartbeat's, as the judgement of health needs it."""
         progresses = self._refresh_positions()
         threads, shortage = self._stream_threads()
         with self._lock:
@@ -329,7 +329,7 @@ def _published(status: ApplicationStatus, now: float) -> ApplicationStatus:
 
 
 def time_awake_or_asleep() -> float:
-    """Seconds of a clock that also goes on while the host is suspended, where the system has one."""
+    """Returns the seconds of a clock that also goes on while the host is suspended, where the system has one."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 

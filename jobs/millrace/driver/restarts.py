@@ -35,7 +35,7 @@ NEVER_RETRIED = (
 
 @dataclass(frozen=True, kw_only=True)
 class RestartPolicy:
-    """How long to wait before each restart.
+    """The policy of restarts: how long to wait before each.
 
     Args:
         initial_s: wait before the first restart, seconds.
@@ -52,7 +52,7 @@ class RestartPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class RestartHistory:
-    """What a query's restarts were so far.
+    """The history of a query's restarts.
 
     Args:
         attempts: restarts since the last progress.
@@ -72,7 +72,7 @@ class Restart:
 
 
 def next_restart(history: RestartHistory, batches: int, policy: RestartPolicy) -> Restart | None:
-    """What to do about a query that just died.
+    """Returns what to do about a query that has just failed.
 
     Args:
         history: as of its death before, or a new one.
@@ -90,7 +90,7 @@ def next_restart(history: RestartHistory, batches: int, policy: RestartPolicy) -
 
 
 def permanent_cause(error: BaseException | None) -> BaseException | None:
-    """The first error in the chain of causes that a restart would only repeat, or ``None``."""
+    """Returns the first error in the chain of causes that a restart would only repeat, or ``None``."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -49,7 +49,7 @@ class _Model(BaseModel):
 
 
 class InputPosition(_Model):
-    """How far a task is in one of its input partitions."""
+    """The position of a task in one of its input partitions."""
 
     topic: str
     partition: int
@@ -66,7 +66,7 @@ class TaskPoint(_Model):
 
 
 class WaitingRecords(_Model):
-    """What one sub-topology had written to a partition and the next one had not processed."""
+    """The records that one sub-topology had written to a partition and the next one had not processed."""
 
     topic: str = Field(description="The repartition topic, without the application's prefix.")
     partition: int
@@ -103,12 +103,12 @@ class ApplicationPoint:
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
     def directory(self, savepoint: str) -> Path:
-        """Where the checkpoints of a savepoint are until they are copied."""
+        """Returns where the checkpoints of a savepoint are until they are copied."""
         state = StateDirectory(Path(self._config.state_dir).absolute())
         return state.application(self._config.application_id) / CHECKPOINTS_DIRECTORY / savepoint
 
     def input_topics(self) -> dict[str, TopicDescription]:
-        """The topics that the application reads, its own included.
+        """Returns the topics that the application reads, its own included.
 
         Raises:
             StateError: one is missing.
@@ -123,11 +123,11 @@ class ApplicationPoint:
         return found
 
     def layout(self, topics: Mapping[str, TopicDescription]) -> TopologyLayout:
-        """The tasks over the topics that they read."""
+        """Returns the tasks over the topics that they read."""
         return TopologyLayout(self._names, {name: topic.partitions for name, topic in topics.items()})
 
     def describe(self, directory: Path, held: Mapping[str, Mapping[TopicPartition, int]]) -> Checkpoints:
-        """The offsets and logs now, while nothing moves.
+        """Returns the offsets and logs now, while nothing moves.
 
         Args:
             directory: where the checkpoints are.

@@ -26,7 +26,7 @@ from millrace.errors import ConfigurationError, MillraceError
 
 @dataclass(frozen=True, kw_only=True)
 class ControlSurface:
-    """What the server shows and does; every callable may be called from any thread.
+    """The surface of the control server; every callable may be called from any thread.
 
     Args:
         status: the application's status now.
@@ -128,7 +128,7 @@ class ControlServer:
         self._server = self._thread = None
 
     def application(self) -> Starlette:
-        """The ASGI application."""
+        """Returns the ASGI application."""
         routes = [
             Route("/", self._page),
             Route("/health/live", self._live),
@@ -235,7 +235,7 @@ class _Server(uvicorn.Server):
 
 
 def tasks_of(status: ApplicationStatus) -> dict[str, dict[str, Any]]:
-    """State, worker, stream thread and restore of each task, by task id."""
+    """Returns state, worker, stream thread and restore of each task, by task id."""
     threads = {task: each.slot for each in status.stream_threads for task in each.tasks}
     return {
         task: {

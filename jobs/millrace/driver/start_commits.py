@@ -19,7 +19,9 @@ def commits_of_new_partitions(
     *,
     run: int,
 ) -> dict[TopicPartition, tuple[int, str]]:
-    """Offset and metadata to commit for the tasks that have partitions without a committed offset; others are left out.
+    """Returns the offset and metadata to commit for the tasks that have partitions without a committed offset.
+
+    Others are left out.
 
     What belongs to a task as a whole (the ends of its changelogs, its stream times) stands with the first of its
     partitions. A new one may come before it, so all partitions of such a task are signed again, at their offsets.
@@ -49,7 +51,10 @@ def commits_of_new_partitions(
 def commits_of_new_run(
     commits: Mapping[TopicPartition, CommittedOffset], *, run: int
 ) -> dict[TopicPartition, tuple[int, str]]:
-    """The same offsets signed by a new run, as a task of an older one finds them; foreign commits are left out."""
+    """Returns the same offsets signed by a new run, as a task of an older one finds them.
+
+    Foreign commits are left out.
+    """
     signed: dict[TopicPartition, tuple[int, str]] = {}
     for place, commit in commits.items():
         metadata = CommitMetadata.decode(commit.metadata)
@@ -60,6 +65,6 @@ def commits_of_new_run(
 
 
 def number_of_run(commits: Mapping[TopicPartition, CommittedOffset], *, epoch: int) -> int:
-    """The number of a new run: the driver's epoch, unless the status topic was lost and began to count again."""
+    """Returns the number of a new run: the driver's epoch, or a higher one if the status topic was lost."""
     signatures = [Signature.of({place: commit}) for place, commit in commits.items()]
     return max([epoch, *(signature.run + 1 for signature in signatures if signature is not None)])

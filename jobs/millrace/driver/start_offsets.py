@@ -47,7 +47,7 @@ class ChangelogTopic:
 
 @dataclass(frozen=True, kw_only=True)
 class SubTopologyInputs:
-    """What one sub-topology reads and keeps.
+    """The inputs and stores of one sub-topology.
 
     Args:
         number: number of the sub-topology.
@@ -82,7 +82,7 @@ class StartCandidate:
 
 @dataclass(frozen=True, kw_only=True)
 class LastRun:
-    """What the status topic says of the run before.
+    """The run before, as the status topic has it.
 
     Args:
         offsets: mirror of the committed offsets.
@@ -96,7 +96,7 @@ class LastRun:
 
 
 class Origin(StrEnum):
-    """Where a starting offset comes from."""
+    """The origin of a starting offset."""
 
     COMMITTED = "committed"
     RESET = "auto.offset.reset"
@@ -105,7 +105,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True)
 class Start:
-    """Where a partition starts, and why there."""
+    """The start of a partition, and why it is there."""
 
     offset: int
     origin: Origin
@@ -118,7 +118,7 @@ def starting_offsets(
     *,
     application_id: str,
 ) -> dict[TopicPartition, Start]:
-    """Where each input partition starts.
+    """Returns where each input partition starts.
 
     A committed offset of ours that is inside the log is taken. ``auto.offset.reset`` decides only for a topic that the
     application never read. A partition that a stateless sub-topology did not have in the run before starts at its first

@@ -21,7 +21,7 @@ class _StatusModel(BaseModel):
 
 
 class DriverIdentity(_StatusModel):
-    """Which process a driver is: the same one only if host, pid and start time all match."""
+    """The identity of a driver's process: the same one only if host, pid and start time all match."""
 
     host: str = Field(description="Host name.")
     pid: int = Field(description="Process id.")
@@ -29,7 +29,7 @@ class DriverIdentity(_StatusModel):
 
     @classmethod
     def of_this_process(cls) -> DriverIdentity:
-        """The identity of the calling process."""
+        """Returns the identity of the calling process."""
         process = ProcessIdentity.current()
         return cls(host=socket.gethostname(), pid=process.pid, start_time=process.start_time)
 
@@ -40,7 +40,7 @@ class DriverIdentity(_StatusModel):
 
 
 class SubTopologyStatus(_StatusModel):
-    """How far one query is."""
+    """The status of a sub-topology's query."""
 
     batch_id: int = Field(-1, description="Spark's number of the last batch; -1 before the first.")
     batches: int = Field(0, description="Batches finished since the driver started.")
@@ -68,13 +68,16 @@ class SubTopologyStatus(_StatusModel):
     )
 
     def restore_eta_s(self, task: str) -> float | None:
-        """Seconds until a task is restored at its rate; ``None`` where nothing remains or the rate is not known."""
+        """Returns the seconds until a task is restored at its rate.
+
+        It is ``None`` where nothing remains or the rate is not known.
+        """
         remaining, rate = self.restore_remaining.get(task, 0), self.restore_rates.get(task, 0.0)
         return remaining / rate if remaining and rate > 0 else None
 
 
 class StreamThreadStatus(_StatusModel):
-    """What a stream thread has and does."""
+    """The status of a stream thread."""
 
     slot: int = Field(description="Number of its Spark task.")
     worker: str = Field(description="host/pid of its process.")
@@ -96,7 +99,7 @@ class StreamThreadStatus(_StatusModel):
 
 
 class InputEnd(_StatusModel):
-    """Where an input partition ends, for whom."""
+    """The ends of an input partition, for both isolation levels."""
 
     last_stable: int = Field(description="Last stable offset: up to it a reader of committed records may read.")
     high_watermark: int = Field(description="End of the log, records of open transactions included.")
@@ -200,12 +203,12 @@ class ApplicationStatus(_StatusModel):
         return remaining / rate if remaining and rate > 0 else None
 
     def to_json(self) -> bytes:
-        """UTF-8 JSON."""
+        """Returns the manifest as UTF-8 JSON."""
         return self.model_dump_json().encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> ApplicationStatus:
-        """The inverse of :meth:`to_json`; unknown fields are ignored.
+        """Returns the inverse of :meth:`to_json`; unknown fields are ignored.
 
         Raises:
             SerializationError: it is no JSON, or a field that must be there is not or has another type.
@@ -220,7 +223,7 @@ class ApplicationStatus(_StatusModel):
 
 
 def newest_records(records: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
-    """The record that counts for each application id, given the topic's records in the order of the log.
+    """Returns the record that counts for each application id, given the topic's records in the order of the log.
 
     The highest driver epoch of a key wins, and of that the last record: a late record of a fenced driver, aborted but
     visible to a reader of uncommitted records, changes nothing. A tombstone forgets everything of its key before it.

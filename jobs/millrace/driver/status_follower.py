@@ -50,12 +50,12 @@ class StatusFollower:
         return self._status
 
     def start(self, timeout_s: float = 10.0) -> None:
-        """Start following; returns when everything that the topic has was read, or the time is over."""
+        """Starts following; returns when everything that the topic has was read, or the time is over."""
         self._thread.start()
         self._caught_up.wait(timeout_s)
 
     def stop(self) -> None:
-        """End. Idempotent."""
+        """Ends. Idempotent."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(10)

@@ -48,7 +48,7 @@ _FENCED = {
 
 
 def driver_transactional_id(application_id: str) -> str:
-    """The transactional id that belongs to the application's newest driver alone."""
+    """Returns the transactional id that belongs to the application's newest driver alone."""
     return f"{application_id}-driver"
 
 
@@ -84,7 +84,7 @@ def read_statuses(
     client_settings: Mapping[str, str] | None = None,
     timeout_s: float = 10.0,
 ) -> dict[str, ApplicationStatus]:
-    """The status of every application of a cluster, by application id; empty where the topic does not exist.
+    """Returns the status of every application of a cluster, by application id; empty where the topic does not exist.
 
     Reads uncommitted up to the high watermark, so that a driver that died inside a transaction hides no other
     application's status, and trusts the highest driver epoch of each application.
@@ -186,7 +186,10 @@ class StatusPublisher:
         return self._epoch
 
     def peek(self) -> ApplicationStatus | None:
-        """The last status of the application, by whichever driver; fences no process. Raises as :meth:`open`."""
+        """Returns the last status of the application, by whichever driver; fences no process.
+
+        Raises as :meth:`open`.
+        """
         self._ensure_topic()
         return self._last_status()
 
@@ -359,7 +362,7 @@ class StatusPublisher:
 
 
 def record_of(status: ApplicationStatus) -> DriverRecord:
-    """The driver that published a status."""
+    """Returns the driver that published a status."""
     return DriverRecord(
         epoch=status.driver_epoch,
         run=status.run_id,

@@ -67,7 +67,7 @@ class Takeover:
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
     def plan(self) -> list[TakenTask]:
-        """The tasks that have offsets without our signature.
+        """Returns the tasks that have offsets without our signature.
 
         Raises:
             PreflightError: the group has live members or no offsets, or topics are missing.

@@ -29,13 +29,13 @@ def link_databases(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str,
 
 
 def begin_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:
-    """All tasks begin to compact, for ``budget_s`` seconds."""
+    """Makes all tasks begin to compact, for ``budget_s`` seconds."""
     with gate.hold() as tasks:
         return {"tasks": tasks.run(CompactDatabase(float(arguments["budget_s"])))}
 
 
 def probe_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:  # noqa: ARG001
-    """How far each task is."""
+    """Returns how far each task is."""
     with gate.hold() as tasks:
         return {"tasks": tasks.run(CompactDatabase())}
 
@@ -59,7 +59,7 @@ class PurgeRepartitionTopics:
 
 
 def purge(admin: KafkaAdmin, group: str, topics: list[str]) -> dict[str, int]:
-    """Delete the records of topics up to what the group has committed.
+    """Deletes the records of topics up to what the group has committed.
 
     Returns:
         Where each partition begins now, as ``<topic>-<partition>``.
@@ -70,7 +70,7 @@ def purge(admin: KafkaAdmin, group: str, topics: list[str]) -> dict[str, int]:
 
 
 def database_operations(admin: KafkaAdmin, group: str) -> dict[str, DriverOperation]:
-    """The operations by their names."""
+    """Returns the operations by their names."""
     return {
         LINK_DATABASES: link_databases,
         BEGIN_COMPACTION: begin_compaction,

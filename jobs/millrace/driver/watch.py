@@ -94,5 +94,5 @@ class InputWatch:
 
 
 def foreign_commits(commits: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:
-    """The offsets that carry no signature of Millrace."""
+    """Returns the offsets that carry no signature of Millrace."""
     return {place: commit.offset for place, commit in commits.items() if Signature.of({place: commit}) is None}

@@ -23,7 +23,7 @@ def ask_broker_tool(
     settings: Mapping[str, str] | None = None,
     asking_for: str,
 ) -> str:
-    """What a tool prints; takes one or two seconds.
+    """Returns what a tool prints; takes one or two seconds.
 
     Args:
         tool: class of the tool.

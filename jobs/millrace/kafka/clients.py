@@ -57,7 +57,7 @@ class AnsweringClient:
         self._client = AdminClient(base_settings(bootstrap_servers))
 
     def answers(self, *, timeout_s: float) -> bool:
-        """Whether at least one broker is known and answered within ``timeout_s`` seconds."""
+        """Returns whether at least one broker is known and answered within ``timeout_s`` seconds."""
         try:
             return bool(self._client.list_topics(timeout=timeout_s).brokers)
         except KafkaException:
@@ -65,12 +65,12 @@ class AnsweringClient:
 
 
 def quiet_admin_client(bootstrap_servers: str) -> AnsweringClient:
-    """A client for the question whether a broker answers there."""
+    """Returns a client for the question whether a broker answers there."""
     return AnsweringClient(bootstrap_servers)
 
 
 def base_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Settings that every librdkafka client of ours has.
+    """Returns the settings that every librdkafka client of ours has.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -95,7 +95,7 @@ def base_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = 
 
 
 def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> MillraceError:
-    """The error of ours for one of librdkafka's.
+    """Returns the error of ours for one of librdkafka's.
 
     Args:
         error: what librdkafka said.
@@ -125,20 +125,20 @@ def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> Millr
 
 
 def is_refusal(error: KafkaError) -> bool:
-    """Whether the broker refused a login or lacks a permission, rather than being away."""
+    """Returns whether the broker refused a login or lacks a permission, rather than being away."""
     # A listener that expects another security protocol just hangs up, which has no error code of its own.
     return error.code() in _REFUSED or (error.code() == KafkaError._TRANSPORT and "SSL" in error.str())
 
 
 def kafka_error(error: KafkaException) -> KafkaError:
-    """The error object inside the exception."""
+    """Returns the error object inside the exception."""
     inner = error.args[0]
     assert isinstance(inner, KafkaError)
     return inner
 
 
 def consume_available(consumer: Consumer, most: int, *, timeout_s: float) -> list[Message]:
-    """What has come, and nothing that has not: ``Consumer.consume`` waits until it has all that it may give.
+    """Returns what has come, and nothing that has not: ``Consumer.consume`` waits until it has all that it may give.
 
     Args:
         consumer: an assigned consumer.

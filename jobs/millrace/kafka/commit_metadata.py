@@ -23,7 +23,7 @@ _HEAD = struct.Struct(">bq")
 
 @dataclass(frozen=True)
 class CommitMetadata:
-    """What a task writes beside a committed offset: how far time has come, and named numbers.
+    """The metadata that a task writes beside a committed offset: its partition time, and named numbers.
 
     Encoded it is base64 of: one byte 2, the partition time (8 bytes), then, only where there are values, their count
     (4 bytes) and for each the length of its name (4 bytes), the name in UTF-8 and the number (8 bytes), all big-endian.
@@ -39,7 +39,7 @@ class CommitMetadata:
     values: Mapping[str, int] = field(default_factory=dict)
 
     def encode(self) -> str:
-        """The text to commit.
+        """Returns the text to commit.
 
         Raises:
             StateError: it is longer than the 4,096 bytes that a broker takes.
@@ -61,7 +61,10 @@ class CommitMetadata:
 
     @classmethod
     def decode(cls, text: str | None) -> CommitMetadata | None:
-        """What :meth:`encode` or Kafka Streams wrote; ``None`` for anything else (empty, foreign, cut short)."""
+        """Returns what :meth:`encode` or Kafka Streams wrote.
+
+        It is ``None`` for anything else (empty, foreign, cut short).
+        """
         if not text:
             return None
         try:

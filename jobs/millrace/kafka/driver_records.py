@@ -55,7 +55,7 @@ class DriverRecord:
     started_at: float = 0.0
 
     def replaces(self, *, epoch: int, run: str) -> bool:
-        """Whether it took over from the driver of that number and run."""
+        """Returns whether it took over from the driver of that number and run."""
         return self.epoch > epoch or (self.epoch == epoch and self.run != run)
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class DriverRecord:
 
 
 def fenced(application_id: str, *, epoch: int, by: DriverRecord, task: str = "") -> DriverFencedError:
-    """The error of a driver, or of a task of it, that was replaced: it names who replaced it.
+    """Returns the error of a driver, or of a task of it, that was replaced: it names who replaced it.
 
     Args:
         application_id: the application.
@@ -82,7 +82,7 @@ def fenced(application_id: str, *, epoch: int, by: DriverRecord, task: str = "")
 
 
 def status_reader(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> LogReader:
-    """A reader of the status topic. It sees what a driver that died inside a transaction has published."""
+    """Returns a reader of the status topic. It sees what a driver that died inside a transaction has published."""
     return LogReader(
         bootstrap_servers,
         client_settings,
@@ -99,7 +99,7 @@ def newest_driver(
     recent_s: float = RECENT_S,
     timeout_s: float = 5.0,
 ) -> DriverRecord | None:
-    """The newest driver of an application among those that published lately.
+    """Returns the newest driver of an application among those that published lately.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.

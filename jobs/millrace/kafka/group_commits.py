@@ -15,7 +15,7 @@ from millrace.kafka.clients import base_settings, kafka_error, translate
 
 @lru_cache(maxsize=64)
 def group_metadata(group: str) -> Any:
-    """What ``send_offsets_to_transaction`` wants to know of a group: its name, and that there is no membership.
+    """Returns what ``send_offsets_to_transaction`` wants to know of a group: its name, and that there is no membership.
 
     The coordinator takes offsets that come in a transaction from such a stranger even while the group has members, so
     whoever must not share the group looks for members first (:func:`millrace.kafka.groups.live_members`).
@@ -42,7 +42,7 @@ class GroupCommitter:
         self._consumers: dict[str, Consumer] = {}
 
     def commit(self, positions: Sequence[TopicPartition], group: str, *, timeout_s: float) -> None:
-        """Commit; returns when the coordinator has taken all of them.
+        """Commits the offsets; returns when the coordinator has accepted all of them.
 
         Raises:
             BrokerUnavailableError: no broker answered in time.
@@ -70,7 +70,7 @@ class GroupCommitter:
                 raise self._translated(position.error, group)
 
     def close(self) -> None:
-        """Let go of the connections. Closing twice is fine."""
+        """Closes the connections. Closing twice is fine."""
         while self._consumers:
             self._consumers.popitem()[1].close()
 

@@ -33,7 +33,7 @@ _PROBE_POLL_S = 0.1
 
 
 class GroupProtocol(StrEnum):
-    """How a group's members are coordinated."""
+    """The protocol by which a group's members are coordinated."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -43,7 +43,7 @@ class GroupProtocol(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupMember:
-    """One member of a group.
+    """A member of a group.
 
     Args:
         member_id: given by the coordinator.
@@ -58,7 +58,7 @@ class GroupMember:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupMembership:
-    """Who belongs to a group.
+    """The membership of a group.
 
     Args:
         group: group id.
@@ -83,7 +83,7 @@ class GroupMembership:
 
 
 def live_members(admin: KafkaAdmin, group: str) -> GroupMembership:
-    """Who belongs to a group now, whatever protocol its members speak.
+    """Returns the live members of a group, whatever protocol they use.
 
     The coordinator is asked to take an offset that it never takes, since its metadata is too long: where the group has
     members, it says that the asker is none of them, before it looks at the metadata. Nothing is written either way, and
@@ -123,7 +123,7 @@ def fence_transactional_ids(
     settings: Mapping[str, str] | None = None,
     timeout_s: float = 60.0,
 ) -> None:
-    """Take transactional ids over, so that every producer that has one of them is fenced and its transaction ended.
+    """Takes transactional ids over, so that every producer that has one of them is fenced and its transaction ended.
 
     Needed where tasks were renumbered: no other process would take over the ids of tasks that are no more. A crash in
     the middle leaves some fenced; doing it again is harmless.
@@ -158,7 +158,7 @@ def commit_in_place_of(
     settings: Mapping[str, str] | None = None,
     timeout_s: float = 60.0,
 ) -> None:
-    """Commit offsets under each of other producers' transactional ids, so that no commit of theirs comes between.
+    """Commits offsets under each of other producers' transactional ids, so that no commit of theirs comes between.
 
     A producer that takes its id back after ours took it over makes our commit fail, and all begins again; once all of
     ours have succeeded, such a producer finds our commit. A crash in the middle is harmless: doing it again is.
@@ -260,7 +260,7 @@ def _asking_for_members(group: str) -> str:
 
 
 def delete_group(admin: KafkaAdmin, group: str) -> None:
-    """Delete a group with its offsets; one that does not exist is passed over.
+    """Deletes a group with its offsets; one that does not exist is passed over.
 
     Args:
         admin: an administrator of the cluster.

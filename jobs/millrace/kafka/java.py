@@ -18,7 +18,7 @@ _REMEDY = (
 
 
 def find_java() -> Path:
-    """The ``java`` of ``JAVA_HOME``, else the first one on ``PATH``, asked for its version.
+    """Returns the ``java`` of ``JAVA_HOME``, else the first one on ``PATH``, asked for its version.
 
     Raises:
         PreflightError: there is none, or it is older than version 17.
@@ -31,7 +31,7 @@ def find_java() -> Path:
 
 
 def locate_java() -> Path:
-    """As :func:`find_java`, without running it.
+    """Works like :func:`find_java`, without running it.
 
     Raises:
         PreflightError: there is none.
@@ -50,7 +50,7 @@ def locate_java() -> Path:
 
 
 def java_version(java: Path) -> int:
-    """Feature version of a ``java`` command: 17 for 17.0.15, 8 for 1.8.0.
+    """Returns the feature version of a ``java`` command: 17 for 17.0.15, 8 for 1.8.0.
 
     Raises:
         PreflightError: the command does not run or does not say its version.

@@ -43,7 +43,7 @@ _KEY_FORMATS = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY
 
 
 def java_consumer(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a Java consumer: the login translated, the others as they are.
+    """Returns the settings of a Java consumer: the login translated, the others as they are.
 
     Args:
         settings: of a consumer, as librdkafka calls them.
@@ -56,7 +56,7 @@ def java_consumer(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def java_login(settings: Mapping[str, str]) -> dict[str, str]:
-    """What a Java client needs to log in as librdkafka does.
+    """Returns what a Java client needs to log in as librdkafka does.
 
     Args:
         settings: of a client, as librdkafka calls them; those that have nothing to do with the login are left out.
@@ -91,13 +91,13 @@ def java_login(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    """The content of a properties file, which Java programs read."""
+    """Returns the content of a properties file, which Java programs read."""
     # Where a value needs an escape, it is JSON's.
     return "".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items())
 
 
 def java_properties(settings: Mapping[str, str]) -> list[str]:
-    """What the virtual machine of a client must be told on its command line, so that it may log in.
+    """Returns what the virtual machine of a client must be told on its command line, so that it may log in.
 
     Kafka's Java clients ask for tokens only where a property of the system allows it (KIP-1139, CVE-2025-27817).
 

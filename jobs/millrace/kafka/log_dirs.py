@@ -16,7 +16,9 @@ _TOOL = "org.apache.kafka.tools.LogDirsCommand"
 def log_bytes(
     bootstrap_servers: str, topics: Collection[str], *, settings: Mapping[str, str] | None = None
 ) -> dict[TopicPartition, int]:
-    """Bytes of the log of each partition, that of its largest replica; takes one or two seconds of a Java process.
+    """Returns the bytes of the log of each partition, that of its largest replica.
+
+    This takes one or two seconds of a Java process.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.

@@ -18,12 +18,12 @@ _NEEDED = (TOKEN_ENDPOINT, CLIENT_ID, CLIENT_SECRET)
 
 
 def mechanism(settings: Mapping[str, str]) -> str | None:
-    """The SASL mechanism among settings of a client; ``None`` where it logs in without SASL."""
+    """Returns the SASL mechanism among settings of a client; ``None`` where it logs in without SASL."""
     return settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
 
 
 def check_login(settings: Mapping[str, str]) -> None:
-    """Refuse a login that no client could do.
+    """Refuses a login that no client could do.
 
     Args:
         settings: of a client, as librdkafka calls them.
@@ -52,7 +52,7 @@ def check_login(settings: Mapping[str, str]) -> None:
 
 @cache
 def has_kerberos() -> bool:
-    """Whether the client library can log in with Kerberos."""
+    """Returns whether the client library can log in with Kerberos."""
     try:
         # The library refuses a list of features that it does not have all of.
         AdminClient({"builtin.features": "sasl_gssapi", "bootstrap.servers": "127.0.0.1:9"})

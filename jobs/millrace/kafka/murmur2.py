@@ -16,7 +16,7 @@ _POSITIVE = 0x7FFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit murmur2 hash with Kafka's seed, as a number without sign.
+    """Returns the 32-bit murmur2 hash with Kafka's seed, as a number without sign.
 
     Source: the algorithm of A. Appleby; seed and use as in Kafka's ``Utils.murmur2``.
     """
@@ -36,12 +36,12 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """Partition of a record with this key in a topic with so many partitions."""
+    """Returns the partition of a record with this key in a topic with so many partitions."""
     return (murmur2(key) & _POSITIVE) % partitions
 
 
 def partitions_for(keys: Sequence[bytes | None] | pa.BinaryArray, partitions: int) -> npt.NDArray[np.int32]:
-    """Partitions of many records at once.
+    """Returns the partitions of many records at once.
 
     Args:
         keys: key bytes, as a list or as an Arrow binary array (any of its offset widths).

@@ -11,7 +11,7 @@ _pack = struct.Struct(">QQ").pack
 
 
 def hash128(data: bytes) -> bytes:
-    """The two halves of the hash, big-endian, as Kafka Streams writes them.
+    """Returns the two halves of the hash, big-endian, as Kafka Streams writes them.
 
     Source: ``org.apache.kafka.streams.state.internals.Murmur3.hash128``; the algorithm of A. Appleby for 64-bit
     machines.

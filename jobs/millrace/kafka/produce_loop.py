@@ -18,7 +18,7 @@ DeliveryReport = Callable[[Any, Any], None]
 
 
 class ProducerClient(Protocol):
-    """What is called of ``confluent_kafka.Producer``."""
+    """The part of ``confluent_kafka.Producer`` that is used."""
 
     def list_topics(self, topic: str, timeout: float, /) -> Any: ...  # noqa: D102
     def init_transactions(self, timeout: float = ..., /) -> None: ...  # noqa: D102
@@ -68,7 +68,7 @@ class OutgoingRecords:
             raise ValueError(f"columns of records for {self.topic} have different lengths: {sorted(lengths)}")
 
     def rows(self, start: int, end: int | None = None) -> OutgoingRecords:
-        """The records from one row up to another."""
+        """Returns the records from one row up to another."""
         part = slice(start, end)
         return OutgoingRecords(
             topic=self.topic,
@@ -82,7 +82,7 @@ class OutgoingRecords:
 
 
 def produce(client: ProducerClient, records: OutgoingRecords, *, queue_limit_s: float) -> None:
-    """Hand records to the client, waiting where its queue is full.
+    """Hands records to the client, waiting where its queue is full.
 
     The loop runs in C: ``produce_batch`` of the client and a Python loop with keyword arguments are both slower.
 

@@ -129,7 +129,7 @@ class TaskProducer:
         return self._begun_at is not None
 
     def init(self) -> None:
-        """Take the transactional id over: fence older producers of it and end the transaction they left open.
+        """Takes the transactional id over: fences older producers of it and ends the transaction that they left open.
 
         Nothing without a transactional id. After a crash inside a transaction, returns when its abort is complete.
 
@@ -156,7 +156,7 @@ class TaskProducer:
             _log.debug("no connection yet", producer=str(self), problem=str(error))
 
     def begin(self) -> None:
-        """Open a transaction; the broker learns of it with the first record or the offsets.
+        """Opens a transaction; the broker learns of it with the first record or the offsets.
 
         Raises:
             OperationError: one is open already.
@@ -183,7 +183,7 @@ class TaskProducer:
         headers: Sequence[Headers | None] | None = None,
         track: bool = False,
     ) -> None:
-        """Hand records to the producer; they travel in the background.
+        """Hands records to the producer; they travel in the background.
 
         Args:
             topic: where to.
@@ -238,11 +238,11 @@ class TaskProducer:
         headers: Sequence[Headers | None] | None = None,
         timestamps: npt.NDArray[np.int64] | None = None,
     ) -> list[Refusal]:
-        """The records that :meth:`send` would refuse: their rows, and the error of each."""
+        """Returns the records that :meth:`send` would refuse: their rows, and the error of each."""
         return self._limits.refused(topic, keys, values, headers, timestamps)
 
     def fits(self, max_message_bytes: int) -> bool:
-        """Whether batches and records of this producer suit a topic that takes so much, bytes."""
+        """Returns whether batches and records of this producer suit a topic that takes so much, bytes."""
         return self._limits.smallest <= max_message_bytes <= self._limits.largest
 
     def add_topic(self, topic: str, limits: TopicLimits) -> None:
@@ -250,7 +250,7 @@ class TaskProducer:
         self._limits = self._limits.with_topic(topic, limits)
 
     def flush(self) -> None:
-        """Wait until every record handed on is acknowledged.
+        """Waits until every record handed on is acknowledged.
 
         Raises:
             TaskMigratedError, TransactionAbortedError, BrokerUnavailableError: see :meth:`commit`.
@@ -291,7 +291,7 @@ class TaskProducer:
                 raise
 
     def sent_end_offset(self, topic: str, partition: int) -> int | None:
-        """Offset after the last tracked record sent to a partition in this transaction, after :meth:`flush`.
+        """Returns the offset after the last tracked record sent to a partition in this transaction, once flushed.
 
         Returns:
             ``None`` where nothing tracked was sent there.
@@ -299,7 +299,7 @@ class TaskProducer:
         return self._sent_ends.get((topic, partition))
 
     def commit(self, offsets: Offsets, group: str, *, on_offsets_sent: Callable[[], None] | None = None) -> None:
-        """Commit the records sent since :meth:`begin` together with offsets of a consumer group.
+        """Commits the records sent since :meth:`begin` together with offsets of a consumer group.
 
         A crash before it returns leaves either all or nothing committed; which of them, the group's committed offsets
         tell after :meth:`init` of the next producer.
@@ -343,7 +343,7 @@ class TaskProducer:
         self._end_transaction(TransactionOutcome.COMMITTED)
 
     def abort(self) -> None:
-        """Give up what was sent since :meth:`begin`; nothing when no transaction is open.
+        """Aborts the transaction since :meth:`begin`; does nothing when none is open.
 
         Without a transactional id records that have left already stay; those still waiting are dropped.
 
@@ -362,7 +362,7 @@ class TaskProducer:
         self._end_transaction(TransactionOutcome.ABORTED)
 
     def close(self) -> None:
-        """Give up an open transaction and let go of the connections. Closing twice is fine.
+        """Aborts an open transaction and closes the connections. Closing twice is fine.
 
         A broker that cannot be reached is logged, not raised: it ends the transaction by itself.
         """
@@ -523,7 +523,7 @@ def producer_settings(
     limits: RecordLimits,
     overrides: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Settings of librdkafka's producer for large batches in short transactions.
+    """Returns the settings of librdkafka's producer for large batches in short transactions.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.

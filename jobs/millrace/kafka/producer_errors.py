@@ -14,7 +14,7 @@ _FENCED = frozenset({
 
 
 class ProducerErrorKind(StrEnum):
-    """What has to follow an error.
+    """The kind of a producer's error: what has to follow it.
 
     Source: the error handling that KIP-360 and librdkafka's introduction to the transactional producer ask for.
     """
@@ -30,7 +30,7 @@ class ProducerErrorKind(StrEnum):
 
 
 def kind_of(error: KafkaError) -> ProducerErrorKind:
-    """What has to follow: fatal first, then abort, then retry; anything else is fatal."""
+    """Returns what has to follow: fatal first, then abort, then retry; anything else is fatal."""
     if error.fatal() or error.code() in _FENCED:
         return ProducerErrorKind.FENCED if error.code() in _FENCED else ProducerErrorKind.FATAL
     if error.txn_requires_abort():

@@ -34,13 +34,13 @@ Refusal = tuple[int, RecordRefusedError]
 
 
 def system_time_ms() -> int:
-    """The wall clock, milliseconds."""
+    """Returns the wall clock, milliseconds."""
     return int(time.time() * 1000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicLimits:
-    """What a topic takes, by its settings.
+    """The limits of a topic's records, by its settings.
 
     Args:
         max_message_bytes: largest record, bytes.
@@ -56,7 +56,10 @@ class TopicLimits:
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> TopicLimits:
-        """The limits of a topic with these settings; what is missing limits nothing, but for the default size."""
+        """Returns the limits of a topic with these settings.
+
+        A missing setting limits nothing, except for the default size.
+        """
         largest = int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
         difference = settings.get(DIFFERENCE_MAX, str(_FAR))
         own_times = settings.get("message.timestamp.type", "CreateTime") == "CreateTime"
@@ -69,7 +72,7 @@ class TopicLimits:
 
 
 class RecordLimits:
-    """What topics take.
+    """The limits of the records of topics.
 
     Args:
         by_topic: the limits that are known; other topics have the broker's default size, and no other limit.
@@ -88,11 +91,11 @@ class RecordLimits:
         return self._by_topic.keys()
 
     def of(self, topic: str) -> TopicLimits:
-        """The limits of one topic."""
+        """Returns the limits of one topic."""
         return self._by_topic.get(topic, _DEFAULT)
 
     def with_topic(self, topic: str, limits: TopicLimits) -> RecordLimits:
-        """The same limits, and those of a further topic."""
+        """Returns the same limits, and those of a further topic."""
         return RecordLimits({**self._by_topic, topic: limits}, clock=self._clock)
 
     @property
@@ -113,7 +116,7 @@ class RecordLimits:
         headers: Sequence[Headers | None] | None = None,
         timestamps: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """Refuse records that the topic would refuse.
+        """Refuses records that the topic would refuse.
 
         Raises:
             RecordRefusedError: names the topic, the record's row in the batch, its key, what is wrong with it and the
@@ -130,7 +133,7 @@ class RecordLimits:
         headers: Sequence[Headers | None] | None = None,
         timestamps: npt.NDArray[np.int64] | None = None,
     ) -> list[Refusal]:
-        """The records that the topic would refuse, each once, by their rows.
+        """Returns the records that the topic would refuse, each once, by their rows.
 
         Args:
             topic: the topic.

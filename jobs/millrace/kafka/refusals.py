@@ -45,7 +45,7 @@ RecordIdentity = tuple[str, bytes | None, bytes | None, int, tuple[tuple[str, by
 
 
 def is_permanent_refusal(error: KafkaError) -> bool:
-    """Whether the same records would be refused again."""
+    """Returns whether the same records would be refused again."""
     return error.code() in RECORD_REFUSALS or error.code() in TOPIC_REFUSALS or error.code() == BYSTANDER
 
 
@@ -86,7 +86,7 @@ def identities(
     headers: Sequence[Headers | None] | None,
     timestamps: Sequence[int],
 ) -> Iterator[RecordIdentity]:
-    """The identity of each record of a batch; a delivery report of a refused one does not have all of it."""
+    """Yields the identity of each record of a batch; a delivery report of a refused one does not have all of it."""
     for row, (key, value, timestamp) in enumerate(zip(keys, values, timestamps, strict=True)):
         own = tuple((headers[row] or ()) if headers is not None else ())
         yield topic, key, value, timestamp, own
@@ -119,7 +119,7 @@ class KnownRefusals:
         headers: Sequence[Headers | None] | None,
         timestamps: npt.NDArray[np.int64],
     ) -> list[Refusal]:
-        """The records that are known, by their rows."""
+        """Returns the records that are known, by their rows."""
         found: list[Refusal] = []
         for row, identity in enumerate(identities(topic, keys, values, headers, timestamps.tolist())):
             error = self.errors.get(identity)

@@ -76,7 +76,9 @@ def changelog_topic(
     additional_retention_ms: int = 86_400_000,
     defaults: Mapping[str, str] | None = None,
 ) -> TopicSpec | None:
-    """The topic that backs a store: compacted; of windows and sessions also what the retention is over for is lost.
+    """Returns the topic that backs a store: compacted.
+
+    For windows and sessions, records beyond the retention are deleted as well.
 
     That of a store which retains duplicates only does the latter; that of a versioned store is compacted only what is
     older than its history.
@@ -119,7 +121,9 @@ def repartition_topic(
     replication_factor: int = BROKER_DEFAULT,
     defaults: Mapping[str, str] | None = None,
 ) -> TopicSpec:
-    """The topic between two sub-topologies: nothing in it expires, the application deletes what it has processed.
+    """Returns the topic between two sub-topologies.
+
+    Nothing in it expires: the application deletes what it has processed.
 
     Args:
         repartition: the topic without its prefix.
@@ -139,7 +143,7 @@ def repartition_topic(
 def with_limits_of_inputs(
     topic: TopicSpec, inputs: Collection[Mapping[str, str]], *, values: int = 1, broker_max_message_bytes: int = 0
 ) -> TopicSpec:
-    """An internal topic whose limits let in whatever the inputs' limits have let in; settings of its own stay.
+    """Returns an internal topic whose limits let in whatever the inputs' limits have let in; settings of its own stay.
 
     Kafka Streams leaves them at the broker's defaults, so that a record which an input has taken may be refused midway:
     one that is more than an hour ahead of the broker's clock, or as large as a record may be.
@@ -165,7 +169,7 @@ def with_limits_of_inputs(
 
 
 def lower_limits(topic: TopicSpec, settings: Mapping[str, str]) -> dict[str, str]:
-    """The limits of an existing internal topic that are lower than they have to be, with what they have to be."""
+    """Returns the limits of an existing internal topic that are too low, with the values that they need."""
     return {
         key: topic.settings[key]
         for key in (BEFORE_MAX, AFTER_MAX, DIFFERENCE_MAX, "max.message.bytes", "segment.bytes")
@@ -174,7 +178,7 @@ def lower_limits(topic: TopicSpec, settings: Mapping[str, str]) -> dict[str, str
 
 
 def damaging_settings(name: str, settings: Mapping[str, str], *, wanted_timestamp_type: str = "CreateTime") -> str:
-    """What an existing internal topic does to its records that no internal topic may do, in words; else empty.
+    """Returns what an existing internal topic does to its records that no internal topic may do, in words; else empty.
 
     Args:
         name: its name, which tells repartition topics and changelogs apart.

@@ -17,7 +17,7 @@ _MOST_DESCRIBED = 10
 def list_transactions(
     bootstrap_servers: str, *, settings: Mapping[str, str] | None = None, open_for_s: float | None = None
 ) -> dict[str, str]:
-    """The state of each transactional id that the broker remembers: Ongoing, CompleteCommit, and so on.
+    """Returns the state of each transactional id that the broker remembers: Ongoing, CompleteCommit, and so on.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -41,7 +41,9 @@ def oldest_open_s(
     settings: Mapping[str, str] | None = None,
     least_s: float = 10.0,
 ) -> float:
-    """Age of the oldest open transaction among some ids, seconds; 0 where none is open for ``least_s`` seconds.
+    """Returns the age of the oldest open transaction among some ids, seconds.
+
+    It is 0 where none is open for ``least_s`` seconds.
 
     A transaction that ends between the questions counts as ended. Of more than ten that are open for so long, ten are
     looked at: each is a question of its own.
@@ -76,7 +78,7 @@ def _ask(bootstrap_servers: str, settings: Mapping[str, str] | None, arguments: 
 
 
 def parse_table(text: str) -> list[dict[str, str]]:
-    """The rows of a table that the tool prints: columns between tabs, padded with spaces.
+    """Returns the rows of a table that the tool prints: columns between tabs, padded with spaces.
 
     Raises:
         OperationError: it is no table.

@@ -40,7 +40,7 @@ class Candidate:
     held: Mapping[str, HeldTask] = field(default_factory=dict)
 
     def rank(self, task: str) -> Rank:
-        """How near the state of a task is; greater is nearer."""
+        """Returns how near the state of a task is; greater is nearer."""
         held = self.held.get(task)
         if held is None:
             return _NOTHING
@@ -52,7 +52,7 @@ def assign(
     candidates: Sequence[Candidate],
     current: Mapping[str, str],
 ) -> dict[str, str]:
-    """Give every task to one thread.
+    """Gives every task to one thread.
 
     Args:
         tasks: measured load of each task, as a part of a thread's time; 0 where nothing is known.
@@ -81,7 +81,7 @@ def assign(
 def exchange_for_load(
     loads: Mapping[str, float], assigned: Mapping[str, str], candidates: Sequence[Candidate]
 ) -> dict[str, str]:
-    """Find the one exchange, or move, that evens out the load most, where it is uneven.
+    """Finds the one exchange, or move, that evens out the load most, where it is uneven.
 
     Numbers of tasks differ by one at most afterwards too.
 

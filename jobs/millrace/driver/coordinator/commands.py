@@ -13,7 +13,7 @@ from millrace.spark.stream_threads.problems import error_of
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a command.
+    """The outcome of a command.
 
     Args:
         answers: of each task.
@@ -65,19 +65,19 @@ class Commands:
             pending.error = pending.error or _absent(answer.missing, "their thread had handed them over")
 
     def connection_ended(self, connection: int) -> None:
-        """Nothing more comes from a thread."""
+        """Notes that nothing more comes from a thread."""
         for pending in self._pending.values():
             tasks = pending.waiting.pop(connection, ())
             if tasks:
                 pending.error = pending.error or _absent(tasks, "their thread went away")
 
     def outcome(self, number: int) -> Outcome | None:
-        """What came of a command; ``None`` while answers are awaited."""
+        """Returns what came of a command; ``None`` while answers are awaited."""
         pending = self._pending[number]
         return None if pending.waiting else Outcome(pending.answers, pending.error)
 
     def end(self, number: int) -> tuple[str, ...]:
-        """Whoever gave a command waits no more; gives the tasks whose answers are missing."""
+        """Ends the wait for a command, and returns the tasks whose answers are missing."""
         pending = self._pending.pop(number)
         return tuple(task for tasks in pending.waiting.values() for task in tasks)
 

@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorSettings:
-    """How the coordinator behaves.
+    """The settings of the coordinator.
 
     Args:
         application: the application id, for the log.
@@ -77,7 +77,7 @@ class _Task:
 
 
 class Coordinator:
-    """Has the tasks of an application processed by whatever stream threads there are. Not for several threads at once.
+    """The assignment of an application's tasks to the stream threads that there are. Not for several threads at once.
 
     Args:
         settings: how it behaves.
@@ -134,12 +134,12 @@ class Coordinator:
         self._reconcile()
 
     def not_paused(self, tasks: Collection[str]) -> list[str]:
-        """Those of some paused tasks that may be in a batch yet; one that failed is in none."""
+        """Returns those of some paused tasks that may be in a batch yet; one that failed is in none."""
         failed = {task for task, each in self._tasks.items() if each.failed}
         return self.members.not_paused(set(tasks) - failed)
 
     def begin_epoch(self, slots: int, *, awaited: int | None = None) -> int:
-        """The Spark tasks of an epoch are about to be launched; threads of older ones are told to leave.
+        """Returns the Spark tasks of an epoch are about to be launched; threads of older ones are told to leave.
 
         Args:
             slots: how many threads there are to be.
@@ -165,7 +165,7 @@ class Coordinator:
     # Events
 
     def joined(self, connection: int, hello: Hello) -> None:
-        """A thread has connected."""
+        """Takes a thread that has connected."""
         now = self._clock()
         for older in self._members:
             if older.thread == hello.thread:
@@ -187,7 +187,7 @@ class Coordinator:
         self._reconcile()
 
     def received(self, connection: int, message: FromThread) -> None:
-        """A thread has said something; of a connection that has ended nothing counts."""
+        """Takes a message of a thread; messages of a connection that has ended are ignored."""
         member = self._members.get(connection)
         if member is None:
             return
@@ -203,7 +203,7 @@ class Coordinator:
         self._reconcile()
 
     def left(self, connection: int, reason: str) -> None:
-        """A connection has ended. Where the thread has not said goodbye, it may still process."""
+        """Takes the end of a connection. A thread that has not said goodbye may still process."""
         member = self._members.get(connection)
         if member is not None:
             self._log.warning("connection of a stream thread ended", thread=member.thread, reason=reason)
@@ -211,19 +211,19 @@ class Coordinator:
         self._reconcile()
 
     def process_ended(self, thread: str) -> None:
-        """A thread's process is gone for sure."""
+        """Takes the certain end of a thread's process."""
         self._lost.free_process(thread)
         self._reconcile()
 
     def fenced(self, tasks: Collection[str]) -> None:
-        """The transactional ids of tasks were taken over: whoever had the tasks commits nothing of them any more."""
+        """Notes that the transactional ids of tasks were taken over: their former threads can commit nothing more."""
         self._lost.free(tasks)
         for task in tasks:
             self._holders.pop(task, None)
         self._reconcile()
 
     def not_fenced(self, tasks: Collection[str], reason: str) -> None:
-        """The transactional ids of tasks could not be taken over for now; it is tried again."""
+        """Notes that the transactional ids of tasks could not be taken over for now; it is tried again."""
         self._lost.try_again(tasks, now=self._clock(), reason=reason)
 
     def tick(self) -> None:
@@ -254,11 +254,11 @@ class Coordinator:
         return number
 
     def outcome(self, command: int) -> Outcome | None:
-        """What came of a command; ``None`` while answers are awaited."""
+        """Returns what came of a command; ``None`` while answers are awaited."""
         return self._commands.outcome(command)
 
     def end_command(self, command: int) -> tuple[str, ...]:
-        """Whoever gave a command waits no more; gives the tasks whose answers are missing."""
+        """Ends the wait for a command, and returns the tasks whose answers are missing."""
         return self._commands.end(command)
 
     # What is known
@@ -269,7 +269,7 @@ class Coordinator:
         return self._members
 
     def still_with_threads(self, tasks: Collection[str]) -> list[str]:
-        """The tasks that a thread has, or may have."""
+        """Returns the tasks that a thread has, or may have."""
         return [task for task in sorted(tasks) if task in self._lost or self._members.owner(task) is not None]
 
     @property

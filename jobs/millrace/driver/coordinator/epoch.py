@@ -30,19 +30,19 @@ class Epoch:
         self._was_short = False
 
     def joined(self, now: float) -> None:
-        """A thread has come; the first one waits for the others."""
+        """Adds a thread; the first one waits for the others."""
         if self._waits_until is None:
             self._waits_until = now + self._wait_s
 
     def left(self, now: float, *, remaining: int) -> None:
-        """A thread has gone; one that replaces it is waited for, unless one is waited for already."""
+        """Removes a thread; a replacement is waited for, unless one is waited for already."""
         if not remaining:
             self._waits_until = None
         elif self._waits_until is not None and now >= self._waits_until:
             self._waits_until = now + self._wait_s
 
     def gives_tasks(self, now: float, threads: int) -> bool:
-        """Whether tasks without a thread are given to those that are there."""
+        """Returns whether tasks without a thread are given to those that are there."""
         if self.is_over or not threads or self._waits_until is None:
             return False
         if threads >= self._awaited:
@@ -56,7 +56,7 @@ class Epoch:
         return True
 
     def shortage(self, threads: int) -> str:
-        """That fewer threads run than there are to be; empty where all do."""
+        """Returns that fewer threads run than wanted; empty where all do."""
         if threads >= self.slots:
             return ""
         return (

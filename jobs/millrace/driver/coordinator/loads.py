@@ -22,15 +22,15 @@ class Loads:
         self._loads: dict[str, float] = {}
 
     def of(self, task: str) -> float:
-        """The load of a task; 0 where it is not known."""
+        """Returns the load of a task; 0 where it is not known."""
         return self._loads.get(task, 0.0)
 
     def discard(self, task: str) -> None:
-        """A thread has released a task: the next one begins to count at 0. The load stays known."""
+        """Notes that a thread has released a task: the next one begins to count at 0. The load stays known."""
         self._busy.pop(task, None)
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time to measure."""
+        """Returns whether it is time to measure."""
         if self._measured_at is None:
             self._measured_at = now
         return now - self._measured_at >= self._interval_s

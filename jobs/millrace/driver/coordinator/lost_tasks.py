@@ -41,7 +41,7 @@ class LostTasks:
         return len(self._tasks)
 
     def add(self, tasks: Collection[str], hello: Hello, *, now: float, reason: str) -> None:
-        """A thread that had tasks went away, or had some that are lost already.
+        """Adds the tasks of a thread that has left, or of one that had lost tasks.
 
         What is being fenced is not fenced once more: that would hit who has it once the first fence has ended, and an
         id that a thread took meanwhile is taken over when the next one opens the task.
@@ -51,24 +51,27 @@ class LostTasks:
             self._tasks[task] = _Lost(hello, now, reason, is_being_fenced)
 
     def free_process(self, thread: str) -> None:
-        """A thread is over for sure. What is being fenced waits for that: the fence would hit who has it next."""
+        """Notes that a thread has certainly ended.
+
+        Fencing waits for that: else it would hit the next thread of the task.
+        """
         self._tasks = {
             task: lost for task, lost in self._tasks.items() if lost.is_being_fenced or lost.hello.thread != thread
         }
 
     def free(self, tasks: Collection[str]) -> None:
-        """The transactional ids of tasks were taken over."""
+        """Notes that the transactional ids of tasks were taken over."""
         for task in tasks:
             self._tasks.pop(task, None)
 
     def try_again(self, tasks: Collection[str], *, now: float, reason: str) -> None:
-        """The transactional ids of tasks could not be taken over for now."""
+        """Notes that the transactional ids of tasks could not be taken over for now."""
         for task in tasks:
             if (lost := self._tasks.get(task)) is not None:
                 lost.is_being_fenced, lost.recheck_at, lost.reason = False, now + RECHECK_S, reason
 
     def due(self, now: float) -> list[Fence | CheckDead]:
-        """What is to be done now to free them; those whose lease has ended are free."""
+        """Returns what is to be done now to free them; those whose lease has ended are free."""
         by_thread: dict[str, list[str]] = {}
         for task, lost in sorted(self._tasks.items()):
             if not self._fences and now >= lost.since + self._lease_s:

@@ -53,7 +53,7 @@ class Grant:
         return self.report is not None and self.report.state in (TaskState.RUNNING, TaskState.PAUSED)
 
     def is_known_at(self, generation: int) -> bool:
-        """Whether a thread that follows an ``Assign`` knows all that was said of it.
+        """Returns whether a thread that follows an ``Assign`` knows all that was said of it.
 
         One that does not may have dropped the task, and still open it for an ``Assign`` that is on its way.
         """
@@ -100,7 +100,7 @@ class Member:
         return self.hello.thread
 
     def candidate(self, holders: Mapping[str, str]) -> Candidate:
-        """The thread as one that tasks can be given to.
+        """Returns the thread as one that tasks can be given to.
 
         Args:
             holders: the thread whose process had each task last: what another one holds open is only on its disk.
@@ -132,7 +132,7 @@ class Member:
         return min((each for each in moments if each is not None), default=None)
 
     def next_assign(self, generation: int, wanted: Mapping[str, tuple[str, bool]]) -> Assign | None:
-        """The ``Assign`` that says what is not said yet; ``None`` where nothing is.
+        """Returns the ``Assign`` that says what is not said yet; ``None`` where nothing is.
 
         Args:
             generation: its number.
@@ -160,12 +160,12 @@ class Member:
         return Assign(generation, tasks, standbys)
 
     def released_by(self, report: Report) -> list[str]:
-        """Which of its tasks a report shows as released: those that it must know of by then, and does not have."""
+        """Returns the tasks that a report shows as released: those that it must know of by then, and does not have."""
         has = {each.task for each in report.tasks}
         return [task for task, grant in self.grants.items() if task not in has and grant.is_known_at(report.generation)]
 
     def has_paused(self, task: str) -> bool:
-        """Whether a task is known to have stopped behind a commit, since it was told to."""
+        """Returns whether a task is known to have stopped behind a commit, since it was told to."""
         grant = self.grants.get(task)
         return (
             grant is not None
@@ -196,27 +196,30 @@ class Members:
         return len(self._by_connection)
 
     def get(self, connection: int) -> Member | None:
-        """The thread on a connection that has not ended."""
+        """Returns the thread on a connection that has not ended."""
         return self._by_connection.get(connection)
 
     def add(self, member: Member) -> None:
-        """A thread has come."""
+        """Adds a thread that has connected."""
         self._by_connection[member.connection] = member
 
     def remove(self, connection: int) -> None:
-        """A connection has ended."""
+        """Removes the thread of a connection that has ended."""
         self._by_connection.pop(connection, None)
 
     def working(self) -> list[Member]:
-        """The threads that may be given tasks."""
+        """Returns the threads that may be given tasks."""
         return [each for each in self if each.ending_since is None]
 
     def owner(self, task: str) -> Member | None:
-        """Who has a task, or is to hand it over."""
+        """Returns the thread that has a task, or is to hand it over."""
         return next((each for each in self if task in each.grants), None)
 
     def by_connection(self, tasks: Collection[str]) -> tuple[dict[int, tuple[str, ...]], list[str]]:
-        """Tasks by the connections of the threads that have them and keep them; and those that none has so."""
+        """Returns the tasks by the connections of the threads that have them and keep them.
+
+        It also returns the tasks that no thread has so.
+        """
         found: dict[int, tuple[str, ...]] = {}
         absent = []
         for task in sorted(tasks):
@@ -228,15 +231,15 @@ class Members:
         return found, absent
 
     def not_paused(self, tasks: Collection[str]) -> list[str]:
-        """The tasks that are not known to have stopped behind a commit."""
+        """Returns the tasks that are not known to have stopped behind a commit."""
         return [task for task in sorted(tasks) if not any(each.has_paused(task) for each in self)]
 
     def not_open(self, tasks: Collection[str]) -> list[str]:
-        """The tasks that no thread is known to have open."""
+        """Returns the tasks that no thread is known to have open."""
         opened = {task for each in self for task, grant in each.grants.items() if grant.is_open}
         return sorted(set(tasks) - opened)
 
     def without_owner(self, tasks: Iterable[str]) -> list[str]:
-        """The tasks that no thread has."""
+        """Returns the tasks that no thread has."""
         owned = {task for each in self for task in each.grants}
         return [task for task in tasks if task not in owned]

@@ -32,17 +32,17 @@ _log = structlog.get_logger(__name__)
 
 
 class CoordinatorListener(Protocol):
-    """What is told of stream threads, from threads of the coordinator; must return soon."""
+    """The listener to stream threads, called by threads of the coordinator; it must return soon."""
 
     def heard(self, hello: Hello, report: Report) -> None:
-        """A thread has reported."""
+        """Takes a report of a thread."""
 
     def task_failed(self, task: str, error: MillraceError) -> None:
-        """A task failed for good; it is given to no thread until it is added again."""
+        """Takes the final failure of a task; it is given to no thread until it is added again."""
 
 
 class CoordinatorService:
-    """Has the tasks of an application processed by the stream threads that connect. Any thread may call it.
+    """The service by which the stream threads that connect process an application's tasks. Any thread may call it.
 
     Args:
         settings: how it behaves.
@@ -121,7 +121,7 @@ class CoordinatorService:
             coordinator.set_paused(tasks, paused=paused)
 
     def begin_epoch(self, slots: int, *, awaited: int | None = None) -> int:
-        """The Spark tasks of an epoch are about to be launched; see :meth:`Coordinator.begin_epoch`."""
+        """Returns the Spark tasks of an epoch are about to be launched; see :meth:`Coordinator.begin_epoch`."""
         with self._working() as coordinator:
             return coordinator.begin_epoch(slots, awaited=awaited)
 
@@ -201,7 +201,7 @@ class CoordinatorService:
     # What is known
 
     def threads(self) -> tuple[ThreadStatus, ...]:
-        """The threads that are connected."""
+        """Returns the threads that are connected."""
         with self._changed:
             return thread_statuses(self._coordinator.members)
 
@@ -215,7 +215,7 @@ class CoordinatorService:
 
     @property
     def shortage(self) -> str:
-        """That fewer threads run than there are to be; empty where all do."""
+        """Returns that fewer threads run than wanted; empty where all do."""
         with self._changed:
             return self._coordinator.shortage
 
@@ -228,17 +228,17 @@ class CoordinatorService:
     # What comes from the server
 
     def joined(self, connection: int, hello: Hello) -> None:
-        """See :class:`~millrace.driver.coordinator.server.ThreadEvents`."""
+        """Works like :class:`~millrace.driver.coordinator.server.ThreadEvents`."""
         with self._working() as coordinator:
             coordinator.joined(connection, hello)
 
     def received(self, connection: int, message: FromThread) -> None:
-        """See :class:`~millrace.driver.coordinator.server.ThreadEvents`."""
+        """Works like :class:`~millrace.driver.coordinator.server.ThreadEvents`."""
         with self._working() as coordinator:
             coordinator.received(connection, message)
 
     def left(self, connection: int, reason: str) -> None:
-        """See :class:`~millrace.driver.coordinator.server.ThreadEvents`."""
+        """Works like :class:`~millrace.driver.coordinator.server.ThreadEvents`."""
         with self._working() as coordinator:
             coordinator.left(connection, reason)
 

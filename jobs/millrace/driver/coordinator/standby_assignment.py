@@ -23,7 +23,7 @@ def assign_standbys(
     *,
     replicas: int,
 ) -> dict[str, frozenset[str]]:
-    """Choose the threads that keep standby copies.
+    """Chooses the threads that keep standby copies.
 
     Args:
         owners: where each task is that has stores to copy; ``None`` while no thread has it: its copies stay.

@@ -55,12 +55,12 @@ class ThreadStatus:
 
 
 def thread_statuses(members: Iterable[Member]) -> tuple[ThreadStatus, ...]:
-    """Describe the threads, by their slots."""
+    """Describes the threads, by their slots."""
     return tuple(_status(each) for each in sorted(members, key=lambda each: (each.hello.slot, each.connection)))
 
 
 def shown(status: ThreadStatus) -> StreamThreadStatus:
-    """Give a thread the form that the application's status has."""
+    """Gives a thread the form that the application's status has."""
     return StreamThreadStatus(
         slot=status.slot,
         worker=status.thread,
@@ -80,7 +80,7 @@ def shown(status: ThreadStatus) -> StreamThreadStatus:
 
 
 def totals_of(status: ThreadStatus) -> StreamThreadTotals:
-    """Give a thread the form that metrics have."""
+    """Gives a thread the form that metrics have."""
     timing = status.timing
     return StreamThreadTotals(
         tasks=len(status.tasks),

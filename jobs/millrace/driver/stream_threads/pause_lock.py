@@ -24,7 +24,7 @@ class PauseLock:
         self._pauses = False
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Take it.
+        """Takes it.
 
         Args:
             blocking: whether to wait for who has it, and for the tasks. One that does not wait cannot have them paused:
@@ -48,7 +48,7 @@ class PauseLock:
         return False
 
     def release(self) -> None:
-        """Give it back."""
+        """Gives it back."""
         self._depth -= 1
         if not self._depth and self._pauses:
             self._pauses = False

@@ -97,7 +97,7 @@ class StreamThreadsQuery(SubTopologyQuery):
         return replace(self._progress, waits_for=waits_for) if waits_for else self._progress
 
     def start(self) -> None:
-        """Have the tasks opened, which restores their stores; returns once all are.
+        """Opens the tasks, which restores their stores; returns once all are open.
 
         Raises:
             MillraceError: a task cannot be opened; see :meth:`millrace.task.task.Task.run_batch`.
@@ -133,17 +133,17 @@ class StreamThreadsQuery(SubTopologyQuery):
         self._log.info("query started", offsets=readable(self._progress.positions))
 
     def request_stop(self) -> None:
-        """From now on nothing is waited for, and no task goes on from a pause."""
+        """Ends all waits, and lets no task continue from a pause."""
         self._stopping.set()
 
     def abandon(self, error: DriverFencedError) -> None:
-        """A newer driver took over. Takes no lock and returns at once."""
+        """Abandons the query, since a newer driver took over. Takes no lock and returns at once."""
         self._fenced = error
         self._stopping.set()
         self._threads.abandon(error)
 
     def stop(self, timeout_s: float) -> None:
-        """Have the tasks closed.
+        """Closes the tasks.
 
         Raises:
             OperationError: that took too long.
@@ -154,7 +154,7 @@ class StreamThreadsQuery(SubTopologyQuery):
             self._threads.stop(self.sub_topology, timeout_s)
 
     def pause(self) -> None:
-        """From now on nothing is processed."""
+        """Stops processing."""
         with self._guard:
             self._paused = True
         self._threads.pause(self._tasks)
@@ -215,7 +215,7 @@ class StreamThreadsQuery(SubTopologyQuery):
     # What threads say
 
     def reported(self, worker: str, report: TaskReport) -> None:
-        """See :class:`millrace.driver.stream_threads.threads.TaskListener`."""
+        """Works like :class:`millrace.driver.stream_threads.threads.TaskListener`."""
         rows = statistics_of_report(report)
         if rows:
             crash_here(CrashPoint.DRIVER_BEFORE_BATCH)
@@ -257,7 +257,7 @@ class StreamThreadsQuery(SubTopologyQuery):
             crash_here(CrashPoint.DRIVER_AFTER_BATCH)
 
     def failed(self, task: str, error: MillraceError) -> None:
-        """See :class:`millrace.driver.stream_threads.threads.TaskListener`."""
+        """Works like :class:`millrace.driver.stream_threads.threads.TaskListener`."""
         with self._guard:
             self._suspects.add(task)
             self._failure = self._failure or error

@@ -45,37 +45,37 @@ class EpochRunner(Protocol):
         """Why it failed."""
 
     def start(self) -> None:
-        """Start the query."""
+        """Starts the query."""
 
     @property
     def running(self) -> int | None:
         """Number of the epoch that runs."""
 
     def launched(self) -> Collection[LaunchedThread]:
-        """The threads of the epoch that Spark runs at the moment."""
+        """Returns the threads of the epoch that Spark runs at the moment."""
 
     def end_rest(self, epoch: int | None) -> None:
-        """Cancel what never came to the driver of an epoch whose threads have left."""
+        """Cancels what never came to the driver of an epoch whose threads have left."""
 
     def request_stop(self) -> None:
-        """No further epoch begins."""
+        """Lets no further epoch begin."""
 
     def stop(self, timeout_s: float) -> None:
-        """Stop the query."""
+        """Stops the query."""
 
 
 class TaskListener(Protocol):
-    """What a sub-topology hears of its tasks, from threads of the coordinator."""
+    """The listener of a sub-topology to its tasks, called by threads of the coordinator."""
 
     def reported(self, worker: str, report: TaskReport) -> None:
-        """A thread has said how far a task is."""
+        """Takes a thread's report of a task's progress."""
 
     def failed(self, task: str, error: MillraceError) -> None:
-        """A task failed, and is not run again before it is wanted again."""
+        """Takes the failure of a task, which is not run again before it is wanted again."""
 
 
 class StreamThreads:
-    """Has the tasks of an application run by stream threads. Used by any thread.
+    """The stream threads that run the tasks of an application. Used by any thread.
 
     Args:
         settings: how tasks are given to threads.
@@ -118,7 +118,7 @@ class StreamThreads:
         )
 
     def add(self, sub_topology: int, listener: TaskListener, digest: str, plan: bytes) -> None:
-        """Make a sub-topology known before any starts, so that the first epoch has the plans of all.
+        """Makes a sub-topology known before any starts, so that the first epoch has the plans of all.
 
         Args:
             sub_topology: its number.
@@ -140,7 +140,7 @@ class StreamThreads:
         paused: bool,
         has_copies: bool = False,
     ) -> None:
-        """Have tasks run, and the Spark query with them. Returns at once.
+        """Makes tasks run, and the Spark query with them. Returns at once.
 
         Args:
             sub_topology: its number.
@@ -165,7 +165,7 @@ class StreamThreads:
                 self._epochs.start()
 
     def stop(self, sub_topology: int, timeout_s: float) -> None:
-        """Have the tasks of a sub-topology closed, and, with the last of them, the Spark query stopped.
+        """Closes the tasks of a sub-topology, and, with the last of them, stops the Spark query.
 
         Raises:
             OperationError: that took too long.
@@ -185,11 +185,11 @@ class StreamThreads:
                 self._coordinator.remove_tasks(tasks)
 
     def pause(self, tasks: Collection[str]) -> None:
-        """Have tasks stop behind their next commits. Returns at once."""
+        """Makes tasks stop behind their next commits. Returns at once."""
         self._coordinator.set_paused(tasks, paused=True)
 
     def wait_until_paused(self, tasks: Collection[str], timeout_s: float) -> bool:
-        """Whether tasks have stopped behind a commit within the time; without any thread nothing runs."""
+        """Returns whether tasks have stopped behind a commit within the time; without any thread nothing runs."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -205,11 +205,11 @@ class StreamThreads:
                 return True
 
     def resume(self, tasks: Collection[str]) -> None:
-        """Have tasks go on. Returns at once."""
+        """Lets tasks continue. Returns at once."""
         self._coordinator.set_paused(tasks, paused=False)
 
     def wait_until_open(self, tasks: Collection[str], or_until: Callable[[], bool]) -> None:
-        """Return once threads have tasks open, or something else has come to pass, or the Spark query has failed.
+        """Returns once threads have tasks open, or something else has come to pass, or the Spark query has failed.
 
         Raises:
             DriverFencedError: a newer driver took over meanwhile.
@@ -224,7 +224,7 @@ class StreamThreads:
             raise self._fenced
 
     def act(self, action: TaskAction, tasks: Collection[str], timeout_s: float) -> Mapping[str, Any]:
-        """Have each task do something between two commits.
+        """Makes each task execute an action between two commits.
 
         Raises:
             OperationError: a task is not run by any thread, or did not answer in time.
@@ -243,12 +243,12 @@ class StreamThreads:
             self._epochs.end_rest(self._epochs.running)
 
     def abandon(self, error: DriverFencedError) -> None:
-        """A newer driver took over: nothing more begins. Takes no lock and returns at once."""
+        """Lets nothing more begin, since a newer driver took over. Takes no lock and returns at once."""
         self._fenced = error
         self._epochs.request_stop()
 
     def close(self) -> None:
-        """Stop listening. May be called more than once."""
+        """Stops listening. May be called more than once."""
         self._coordinator.close()
 
     @property
@@ -269,7 +269,7 @@ class StreamThreads:
 
     @property
     def shortage(self) -> str:
-        """That fewer threads run than there are to be; empty where all do."""
+        """Returns that fewer threads run than wanted; empty where all do."""
         shortage = self._coordinator.shortage
         return self._with_unconnected(shortage) if shortage else ""
 
@@ -284,12 +284,12 @@ class StreamThreads:
         return self._coordinator.threads()
 
     def heard(self, hello: Hello, report: Report) -> None:
-        """See :class:`millrace.driver.coordinator.service.CoordinatorListener`."""
+        """Works like :class:`millrace.driver.coordinator.service.CoordinatorListener`."""
         for each in report.tasks:
             self._listeners[sub_topology_of(each.task)].reported(f"{hello.host}/{hello.pid}", each)
 
     def task_failed(self, task: str, error: MillraceError) -> None:
-        """See :class:`millrace.driver.coordinator.service.CoordinatorListener`."""
+        """Works like :class:`millrace.driver.coordinator.service.CoordinatorListener`."""
         self._listeners[sub_topology_of(task)].failed(task, error)
 
     def _with_unconnected(self, text: str) -> str:
@@ -326,10 +326,10 @@ class StreamThreads:
 
 
 def statistics_of_report(report: TaskReport) -> list[TaskStatistics]:
-    """The rows of statistics that a report has."""
+    """Returns the rows of statistics that a report has."""
     return [TaskStatistics.from_bytes(line.encode()) for line in report.statistics]
 
 
 def sub_topology_of(task: str) -> int:
-    """Number of the sub-topology that a task belongs to."""
+    """Returns the number of the sub-topology that a task belongs to."""
     return int(task.partition("_")[0])

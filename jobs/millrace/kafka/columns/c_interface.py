@@ -88,7 +88,7 @@ class InterfaceUnavailableError(Exception):
 
 @lru_cache(maxsize=1)
 def librdkafka() -> Any:
-    """The loaded library; its functions have the types of their arguments.
+    """Returns the loaded library; its functions have the types of their arguments.
 
     Raises:
         InterfaceUnavailableError: it is not found, lacks a function, or is of a version that is not known.
@@ -109,12 +109,12 @@ def librdkafka() -> Any:
 
 
 def address_of(function: Any) -> int:
-    """The address of a function of the library."""
+    """Returns the address of a function of the library."""
     return int(ctypes.cast(function, c_void_p).value or 0)
 
 
 def new_client(library: Any, kind: int, settings: dict[str, Any], *, events: int) -> int:
-    """A handle of a new client.
+    """Returns a handle of a new client.
 
     Args:
         library: see :func:`librdkafka`.

@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 def open_reader(settings: ReaderSettings) -> PartitionReader:
-    """Open a reader that is assigned nothing yet: the fast one where this process can use it.
+    """Opens a reader that is assigned nothing yet: the fast one where this process can use it.
 
     Args:
         settings: how to connect, and how much to buffer.

@@ -68,7 +68,7 @@ class ConsumerReader:
         return self._problems.failed
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read further topic-partitions."""
+        """Reads further topic-partitions."""
         self.unassign(starts)
         self._assign(starts)
 
@@ -83,7 +83,7 @@ class ConsumerReader:
             )
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read topic-partitions no more."""
+        """Reads topic-partitions no more."""
         for each in partitions:
             self._disputed.discard(each)
         self._unassign(partitions)
@@ -94,15 +94,15 @@ class ConsumerReader:
             self._consumer.incremental_unassign(_as_client_has(known))
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Bring nothing of topic-partitions until they are resumed."""
+        """Brings nothing of topic-partitions until they are resumed."""
         self._consumer.pause(_as_client_has(partitions))
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Go on with topic-partitions."""
+        """Goes on with topic-partitions."""
         self._consumer.resume(_as_client_has(partitions))
 
     def poll(self, timeout_s: float, max_records: int) -> list[PartitionColumns]:
-        """What there is."""
+        """Returns what there is."""
         if again := self._disputed.take_due():
             self._unassign(again)
             self._assign(again)
@@ -128,7 +128,7 @@ class ConsumerReader:
         return [self._columns(where, news) for where, news in found.items()]
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stops reading."""
         if not self._is_closed:
             self._is_closed = True
             self._consumer.close()

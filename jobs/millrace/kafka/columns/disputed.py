@@ -73,7 +73,7 @@ class DisputedOffsets:
         return True
 
     def take_due(self) -> dict[TopicPartition, int]:
-        """Give the offsets that are to be asked for again now, each once."""
+        """Gives the offsets that are to be asked for again now, each once."""
         now = self._clock()
         due = {}
         for where, each in self._disputes.items():
@@ -83,5 +83,5 @@ class DisputedOffsets:
         return due
 
     def discard(self, where: TopicPartition) -> None:
-        """Take a topic-partition as well: something of it came, or it is read no more."""
+        """Takes a topic-partition as well: something of it came, or it is read no more."""
         self._disputes.pop(where, None)

@@ -211,7 +211,7 @@ class Kernel:
 
 @lru_cache(maxsize=1)
 def kernel() -> Kernel:
-    """The loops, compiled at the first call in a process.
+    """Returns the loops, compiled at the first call in a process.
 
     Raises:
         InterfaceUnavailableError: this machine cannot compile or run them.

@@ -45,7 +45,7 @@ _WAIT_MS = 10_000
 
 @lru_cache(maxsize=1)
 def checked_kernel() -> tuple[Any, Kernel]:
-    """The library and the kernel, after a message of the library's own has been read by the kernel.
+    """Returns the library and the kernel, after a message of the library's own has been read by the kernel.
 
     The message is one that a producer without a broker gives back when it is told to drop what it has: topic,
     partition, key, value, offset and error are known. Once in a process.

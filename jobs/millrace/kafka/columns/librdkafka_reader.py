@@ -71,7 +71,7 @@ class LibrdkafkaReader:
         return self._problems.failed
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read further topic-partitions."""
+        """Reads further topic-partitions."""
         self.unassign(starts)
         self._assign(starts)
 
@@ -82,7 +82,7 @@ class LibrdkafkaReader:
                 self._check(self._library.rd_kafka_incremental_assign(self._client, partitions), "assigning partitions")
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read topic-partitions no more."""
+        """Reads topic-partitions no more."""
         for each in partitions:
             self._disputed.discard(each)
         self._unassign(partitions)
@@ -94,17 +94,17 @@ class LibrdkafkaReader:
                 self._check(self._library.rd_kafka_incremental_unassign(self._client, listed), "giving partitions up")
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Bring nothing of topic-partitions until they are resumed."""
+        """Brings nothing of topic-partitions until they are resumed."""
         with self._as_list(partitions) as listed:
             self._check_code(self._library.rd_kafka_pause_partitions(self._client, listed), "pausing partitions")
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Go on with topic-partitions."""
+        """Goes on with topic-partitions."""
         with self._as_list(partitions) as listed:
             self._check_code(self._library.rd_kafka_resume_partitions(self._client, listed), "resuming partitions")
 
     def poll(self, timeout_s: float, max_records: int) -> list[PartitionColumns]:
-        """What there is."""
+        """Returns what there is."""
         self._refuse_if_closed()
         if again := self._disputed.take_due():
             self._unassign(again)
@@ -123,7 +123,7 @@ class LibrdkafkaReader:
         return found
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stops reading."""
         if self._client is not None:
             client, self._client = self._client, None
             for queue in (self._records, self._events):

@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ReaderProblems:
-    """What went wrong since the last poll, and whether a broker is there.
+    """The errors since the last poll, and whether a broker is reached.
 
     Args:
         bootstrap_servers: as messages name the cluster.
@@ -45,7 +45,7 @@ class ReaderProblems:
         return self._trouble
 
     def of_partition(self, error: KafkaError, where: TopicPartition, position: int | None) -> None:
-        """Take an error of a topic-partition; :meth:`raise_first` raises it.
+        """Takes an error of a topic-partition; :meth:`raise_first` raises it.
 
         Args:
             error: what the client said.
@@ -65,7 +65,7 @@ class ReaderProblems:
         self._raised.append((translated, where))
 
     def of_client(self, error: KafkaError) -> None:
-        """Take an error of the client as a whole.
+        """Takes an error of the client as a whole.
 
         Refusals and fatal errors are raised by :meth:`raise_first`; what else there is the client tries again by
         itself, and it is in its log.
@@ -82,7 +82,7 @@ class ReaderProblems:
             self._connection_error = error.str()
 
     def raise_first(self) -> None:
-        """Raise the oldest error that was not raised yet.
+        """Raises the oldest error that was not raised yet.
 
         Raises:
             MillraceError: see :meth:`PartitionReader.poll`.

@@ -28,7 +28,7 @@ NO_TIMESTAMP = -1
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionColumns:
-    """What one poll brought of one topic-partition: records, or news of its position, or both.
+    """The result of a poll for one topic-partition: records, or its new position, or both.
 
     Args:
         topic: the topic.
@@ -66,18 +66,18 @@ class PartitionColumns:
         return self.topic, self.partition
 
     def before(self, offset: int) -> PartitionColumns:
-        """The records before an offset, and the position that they lead to; without copying."""
+        """Returns the records before an offset, and the position that they lead to; without copying."""
         rows = int(np.searchsorted(self.offsets, offset))
         if rows == len(self) and self.position <= offset:
             return self
         return replace(self._rows(0, rows), position=min(self.position, offset), end=None)
 
     def since(self, offset: int) -> PartitionColumns:
-        """The records at and behind an offset; without copying."""
+        """Returns the records at and behind an offset; without copying."""
         return self._rows(int(np.searchsorted(self.offsets, offset)), len(self))
 
     def where(self, is_wanted: npt.NDArray[np.bool_]) -> PartitionColumns:
-        """The records that are wanted; the position is what it was.
+        """Returns the records that are wanted; the position is what it was.
 
         Args:
             is_wanted: of each record.
@@ -126,23 +126,23 @@ class PartitionReader(Protocol):
         """Which topic-partition the last error of :meth:`poll` is about; ``None`` where it is about all of them."""
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read further topic-partitions, beside those that are read already.
+        """Reads further topic-partitions, beside those that are read already.
 
         Args:
             starts: first offset of each that is wanted, or :data:`BEGINNING`. One that is read already begins again.
         """
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        """Read topic-partitions no more: no later poll has anything of them. Those that are not read are ignored."""
+        """Reads topic-partitions no more: no later poll has anything of them. Those that are not read are ignored."""
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Bring nothing of topic-partitions until they are resumed; what the client has of them is read again then."""
+        """Brings nothing of topic-partitions until they are resumed; what the client has of them is read again then."""
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Go on with topic-partitions where they were paused."""
+        """Goes on with topic-partitions where they were paused."""
 
     def poll(self, timeout_s: float, max_records: int) -> list[PartitionColumns]:
-        """What there is: waits for the first, takes along what is there already, and waits no more.
+        """Returns what there is: waits for the first, takes along what is there already, and waits no more.
 
         Args:
             timeout_s: longest wait for the first, seconds.
@@ -158,4 +158,4 @@ class PartitionReader(Protocol):
         """
 
     def close(self) -> None:
-        """Stop reading. Idempotent."""
+        """Stops reading. Idempotent."""

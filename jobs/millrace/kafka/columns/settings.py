@@ -38,7 +38,7 @@ _REQUIRED: Mapping[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderSettings:
-    """How a reader connects and how much it buffers.
+    """The settings of a reader: how it connects and how much it buffers.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -58,7 +58,7 @@ class ReaderSettings:
     fetch_wait_ms: int = 100
 
     def of_client(self) -> dict[str, Any]:
-        """The settings of the client, as librdkafka calls them.
+        """Returns the settings of the client, as librdkafka calls them.
 
         Raises:
             ConfigurationError: a file that they name cannot be read, or more is buffered than a poll can give.
@@ -82,7 +82,7 @@ class ReaderSettings:
 
 
 def refused_settings(reason: str) -> ConfigurationError:
-    """The error where the client cannot be made of its settings.
+    """Returns the error where the client cannot be made of its settings.
 
     Args:
         reason: what the client says.

@@ -54,7 +54,7 @@ class RecordColumns:
 
 
 class MessageTable:
-    """What the kernel found in messages: one row a field, one column a message.
+    """The table of what the kernel found in messages: one row a field, one column a message.
 
     Args:
         loops: the kernel.
@@ -86,7 +86,7 @@ class MessageTable:
         return row
 
     def by_partition(self, name_of: Callable[[int], str]) -> Iterator[tuple[TopicPartition | None, MessageTable]]:
-        """The messages of each topic-partition, in their order, in the order of the first ones.
+        """Yields the messages of each topic-partition, in their order, in the order of the first ones.
 
         Args:
             name_of: the name of a topic whose address is given.
@@ -109,7 +109,7 @@ class MessageTable:
             yield where, self if len(runs) == 1 else self._take(own)
 
     def records(self) -> RecordColumns:
-        """The messages as columns; none of them may be an error.
+        """Returns the messages as columns; none of them may be an error.
 
         Raises:
             OperationError: they are too large for one column.
@@ -124,7 +124,7 @@ class MessageTable:
         )
 
     def without_errors(self) -> MessageTable:
-        """Those of the messages that are records."""
+        """Returns those of the messages that are records."""
         is_record = self.errors == 0
         return self if is_record.all() else self._chosen(np.flatnonzero(is_record))
 

@@ -39,7 +39,7 @@ def class_archive_settings(jars: Sequence[Path]) -> dict[str, str]:
 
 
 def make_class_archive(progress: Progress) -> Path:
-    """The archive for the present Java and jars, made if it is not there yet, which takes about 40 s.
+    """Returns the archive for the present Java and jars, made if it is not there yet, which takes about 40 s.
 
     Archives of other versions are removed.
 

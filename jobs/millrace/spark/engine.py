@@ -26,7 +26,7 @@ SESSION_SETTINGS = {
 
 
 def engine_of(config: StreamsConfig, topology: FrozenTopology) -> ProcessingEngine:
-    """What executes an application: what its configuration says, or micro-batches where it has frame functions.
+    """Returns what executes an application: what its configuration says, or micro-batches where it has frame functions.
 
     Args:
         config: its configuration.

@@ -29,7 +29,7 @@ class GlobalEnds:
         self._known_at = float("-inf")
 
     def now(self) -> dict[TopicPartition, int]:
-        """Where they end for readers of committed records.
+        """Returns where they end for readers of committed records.
 
         What was in a global store's topic before a record of the input is seen with it, where this is asked after the
         record was read.

@@ -15,7 +15,9 @@ from millrace.processes import run_to_the_end
 
 
 def archive_path(kind: str, files: Iterable[Path]) -> Path:
-    """Where an archive is, or would be: named by what it depends on, since Java says nothing when it leaves one aside.
+    """Returns the path of an archive.
+
+    It is named by what it depends on, since Java does not report an archive that it ignores.
 
     Args:
         kind: what it is for; the name begins so.
@@ -48,7 +50,7 @@ class Recording:
     environment: Mapping[str, str] | None = None
 
     def run(self, recorded: Path) -> None:
-        """Return once the archive is written.
+        """Returns once the archive is written.
 
         Args:
             recorded: where the command writes it.
@@ -72,7 +74,7 @@ class Recording:
 
 
 def put_in_place(recorded: Path, archive: Path, progress: Callable[[str], None]) -> Path:
-    """Have a recorded archive take the place of those of other versions, whole or not at all.
+    """Replaces the archives of other versions by a recorded one, whole or not at all.
 
     Args:
         recorded: where it was written, on the same file system.

@@ -29,12 +29,14 @@ def launcher_environment() -> dict[str, str]:
 
 
 def launcher_archive() -> Path:
-    """Where the archive is, or would be."""
+    """Returns where the archive is, or would be."""
     return archive_path("launcher", (spark_home() / "jars",))
 
 
 def make_launcher_archive(progress: Progress) -> Path:
-    """The archive for the present Java and Spark, made if it is not there yet, in a second. Older ones are removed.
+    """Returns the archive for the present Java and Spark, made if it is not there yet, in a second.
+
+    Older ones are removed.
 
     Args:
         progress: gets a line of text where it is made.

@@ -23,7 +23,7 @@ hosts have their disks in different places, and for several workers on one host.
 
 @dataclass(frozen=True, kw_only=True)
 class QueryPlan(SubTopologySpec):
-    """What a query executes: a sub-topology, and what its workers and its reader must know beside the tasks.
+    """The plan of a query: a sub-topology, and what its workers and its reader must know beside the tasks.
 
     Args:
         input_partitions: number of partitions of each input topic.
@@ -66,11 +66,11 @@ class QueryPlan(SubTopologySpec):
         return SubTopologyLayout.of(self.sub_topology, self.config.application_id)
 
     def task_spec(self, partition: int) -> TaskSpec:
-        """The task of a partition."""
+        """Returns the task of a partition."""
         return TaskSpec(part=self, partition=partition, inputs=self.inputs_of(partition))
 
     def to_bytes(self) -> bytes:
-        """The plan with the user's functions, for :func:`plan_from_bytes`.
+        """Returns the plan with the user's functions, for :func:`plan_from_bytes`.
 
         Raises:
             TopologyError: something that the user passed cannot be sent to the workers.
@@ -84,7 +84,7 @@ class QueryPlan(SubTopologySpec):
 
 
 class SubTopologyQuery:
-    """What a query of either engine says of the sub-topology that it executes."""
+    """The description that a query of either engine gives of its sub-topology."""
 
     _plan: QueryPlan
 
@@ -106,7 +106,7 @@ class SubTopologyQuery:
 
 @lru_cache(maxsize=16)
 def plan_from_bytes(encoded: bytes) -> QueryPlan:
-    """The plan in ``encoded``, with the state directory of this worker; each worker decodes it once."""
+    """Returns the plan in ``encoded``, with the state directory of this worker; each worker decodes it once."""
     plan: QueryPlan = cloudpickle.loads(encoded)
     here = os.environ.get(STATE_DIRECTORY_VARIABLE)
     return replace(plan, config=plan.config.model_copy(update={"state_dir": here})) if here else plan

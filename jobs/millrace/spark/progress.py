@@ -1,4 +1,4 @@
-"""How far a query has come."""
+"""The progress of a query."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.topology.topic_partition import TopicPartition
 
 @dataclass(frozen=True, kw_only=True)
 class QueryProgress:
-    """How far a query has come.
+    """The progress of a query.
 
     Args:
         sub_topology: number of the sub-topology.

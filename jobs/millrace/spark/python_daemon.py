@@ -25,7 +25,7 @@ PRELOADED = (
 
 
 def preload() -> None:
-    """Import what workers of any application need, and do what a process does once; call it before the first fork.
+    """Imports what workers of any application need, and do what a process does once; call it before the first fork.
 
     What cannot be had here is left to the workers, which say so: the loops over librdkafka's messages.
     """

@@ -12,7 +12,7 @@ from millrace.spark.plan import QueryPlan
 
 @dataclass(frozen=True, kw_only=True)
 class QueryHooks:
-    """What a query tells the driver.
+    """The hooks by which a query reports to the driver.
 
     Args:
         before_batch: called before anything of a batch is launched; raises where the driver was fenced.

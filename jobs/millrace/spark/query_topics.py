@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 
 def read_committed(admin: KafkaAdmin, plan: QueryPlan) -> dict[TopicPartition, int]:
-    """Read the committed offset of each input partition of a sub-topology.
+    """Reads the committed offset of each input partition of a sub-topology.
 
     Raises:
         StateError: a partition has none.
@@ -38,7 +38,7 @@ def read_committed(admin: KafkaAdmin, plan: QueryPlan) -> dict[TopicPartition, i
 
 
 def check_new_partitions(name: str, plan: QueryPlan, new: Sequence[TopicPartition]) -> None:
-    """Raise where the input has partitions that the plan does not know.
+    """Raises where the input has partitions that the plan does not know.
 
     Args:
         name: of the query, for the message.
@@ -86,7 +86,7 @@ class RepartitionPurge:
         self._log = _log.bind(application=plan.config.application_id, sub_topology=plan.sub_topology.number)
 
     def is_due(self, now: float) -> bool:
-        """Whether the interval has passed, by the monotonic clock."""
+        """Returns whether the interval has passed, by the monotonic clock."""
         return bool(self._topics) and now - self._purged_at >= self._interval_s
 
     def run(self, committed: Mapping[TopicPartition, int], now: float) -> None:

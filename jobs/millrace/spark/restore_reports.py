@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreReport:
-    """How far the restore of one store of a task is.
+    """The report of the restoration of one store of a task.
 
     Args:
         task: name of the task.
@@ -25,7 +25,7 @@ class RestoreReport:
 
 
 class RestoreTotals:
-    """What the reports of all stores of a task add up to."""
+    """The sums of the reports of all stores of a task."""
 
     def __init__(self) -> None:
         self._reports: dict[str, dict[str, RestoreReport]] = {}
@@ -38,5 +38,5 @@ class RestoreTotals:
         return sum(each.remaining for each in unfinished), sum(each.rate for each in unfinished)
 
     def clear(self) -> None:
-        """Forget everything: the tasks are opened again, or have been."""
+        """Discards everything: the tasks are opened again, or were."""
         self._reports.clear()

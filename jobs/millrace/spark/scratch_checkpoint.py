@@ -27,7 +27,7 @@ class ScratchCheckpoint:
         """The directory; none before the start and after the end."""
 
     def create(self) -> Path:
-        """A new one; the last one is removed, and those that killed drivers of this query left."""
+        """Returns a new one; the last one is removed, and those that killed drivers of this query left."""
         self.remove()
         self._remove_left()
         prefix = f"{self._prefix}{os.getpid()}-"
@@ -35,7 +35,7 @@ class ScratchCheckpoint:
         return self.path
 
     def remove(self) -> None:
-        """Remove the last one, if there is one."""
+        """Removes the last one, if there is one."""
         if self.path is not None:
             shutil.rmtree(self.path, ignore_errors=True)
             self.path = None

@@ -58,7 +58,7 @@ _SUBMITTED_BY = "PYSPARK_GATEWAY_PORT"
 
 
 def own_settings(config: StreamsConfig, engine: ProcessingEngine) -> dict[str, str]:
-    """What an application's session is given that its specification does not set.
+    """Returns the session settings of an application that its specification does not set.
 
     Args:
         config: the application's configuration.
@@ -78,12 +78,15 @@ def own_settings(config: StreamsConfig, engine: ProcessingEngine) -> dict[str, s
 
 
 def is_submitted() -> bool:
-    """Whether ``spark-submit`` started this process: Spark's virtual machine is up then, and has its settings."""
+    """Returns whether ``spark-submit`` started this process.
+
+    Spark's virtual machine is up then, and has its settings.
+    """
     return _SUBMITTED_BY in os.environ
 
 
 def driver_address(session: SparkSession) -> tuple[str, str]:
-    """The address that the driver listens on for its workers, and the one at which they reach it."""
+    """Returns the address that the driver listens on for its workers, and the one at which they reach it."""
     host = session.conf.get(_HOST)
     return session.conf.get(_BIND_ADDRESS, host), host
 
@@ -133,7 +136,7 @@ def create_session(
     class_archive: Mapping[str, str],
     context: Future[SparkContext] | None = None,
 ) -> SparkSession:
-    """A session for one application; where ``spark-submit`` has brought us, the one that it has prepared.
+    """Returns a session for one application; where ``spark-submit`` has brought us, the one that it has prepared.
 
     With a local master the driver listens on its own host only; otherwise Spark takes the address of the host's name,
     unless ``spark.driver.host`` and ``spark.driver.bindAddress`` say where workers reach it.
@@ -186,7 +189,7 @@ def _session_of(
 
 
 def arrow_batch_settings(largest_record_bytes: int) -> dict[str, str]:
-    """How Spark divides the rows for Python into Arrow batches.
+    """Returns how Spark divides the rows for Python into Arrow batches.
 
     With a limit of bytes Spark asks for the size of the batch at every row, a third of what the JVM does for a record.
     Where records cannot be large, their number limits a batch well enough.

@@ -21,7 +21,7 @@ _PHASES = {"read": Phase.READ, "process": Phase.PROCESS, "commit": Phase.COMMIT,
 
 
 def statistics_of(outcome: BatchOutcome, *, batch_id: int, run_id: str, failed_attempts: int = 0) -> TaskStatistics:
-    """The row of one batch of one task.
+    """Returns the row of one batch of one task.
 
     Args:
         outcome: what the task did.

@@ -45,7 +45,7 @@ class StreamingRun:
         return self._checkpoint.path
 
     def start(self, writer: DataStreamWriter) -> None:
-        """Start the query. One that failed need not be stopped before.
+        """Starts the query. One that failed need not be stopped before.
 
         Args:
             writer: what it does; its name and its checkpoint are set here.
@@ -54,7 +54,7 @@ class StreamingRun:
         self.query = writer.queryName(self._name).option("checkpointLocation", location).start()
 
     def stop(self, timeout_s: float, *, failure: str) -> None:
-        """Stop the query, if there is one; must not be called inside a callback, which Spark would wait for.
+        """Stops the query, if there is one; must not be called inside a callback, which Spark would wait for.
 
         Args:
             timeout_s: how long that may take, seconds.

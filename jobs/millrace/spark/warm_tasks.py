@@ -160,7 +160,7 @@ class WarmTasks:
 
     @contextlib.contextmanager
     def releasing(self, release: Callable[[Path], None]) -> Iterator[None]:
-        """Have whoever asks this process for a task's directory get standby copies as well.
+        """Lets other processes ask this one for standby copies as well as for tasks' directories.
 
         Args:
             release: closes the copy in a directory, if there is one, and returns once it is given back.
@@ -174,7 +174,7 @@ class WarmTasks:
                 self._standbys.remove(release)
 
     def held(self) -> list[TaskSpec]:
-        """The tasks that are open in this process."""
+        """Returns the tasks that are open in this process."""
         with self._guard:
             return [held.task.spec for held in self._entries.values()]
 
@@ -357,7 +357,7 @@ _warm_guard = threading.Lock()
 
 
 def warm_tasks() -> WarmTasks:
-    """The open tasks of this process; a forked child starts with none."""
+    """Returns the open tasks of this process; a forked child starts with none."""
     global _warm  # noqa: PLW0603 - one per process is the point
     with _warm_guard:
         if _warm is None or _warm._pid != os.getpid():

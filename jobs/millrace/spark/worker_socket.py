@@ -33,12 +33,12 @@ class GiveUp:
 
 
 def socket_path(pid: int) -> Path:
-    """Where the worker ``pid`` answers. Short, since a socket's path may have about a hundred characters."""
+    """Returns where the worker ``pid`` answers. Short, since a socket's path may have about a hundred characters."""
     return Path(tempfile.gettempdir()) / f"millrace-workers-{os.getuid()}" / f"{pid}.sock"
 
 
 def listen() -> socket.socket:
-    """The socket of this process, for :func:`socket_path`'s callers."""
+    """Returns the socket of this process, for :func:`socket_path`'s callers."""
     path = socket_path(os.getpid())
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A process of the same number that is no more may have left its socket.
@@ -92,7 +92,7 @@ def send(connection: socket.socket, message: object) -> None:
 
 
 def receive(connection: socket.socket) -> Any:
-    """The next message. Waits on while the other side shows that it lives (see :func:`pulse`).
+    """Returns the next message. Waits on while the other side shows that it lives (see :func:`pulse`).
 
     Raises:
         OSError: the other side was silent for too long.

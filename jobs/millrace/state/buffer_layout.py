@@ -69,7 +69,7 @@ class BufferedChange:
     size: int = field(default=0)
 
     def sized(self, key: bytes) -> BufferedChange:
-        """The same, with the size that it has under ``key``."""
+        """Returns the same, with the size that it has under ``key``."""
         self.size = _FIXED_BYTES + len(key) + _text_length(self.context.topic)
         for value in (self.prior, None if self.old == self.prior else self.old, self.new):
             self.size += 0 if value is None else len(value)
@@ -78,7 +78,7 @@ class BufferedChange:
         return self
 
     def to_bytes(self) -> bytes:
-        """The value of the changelog's record."""
+        """Returns the value of the changelog's record."""
         context = self.context
         topic = context.topic.encode()
         headers = context.headers or []
@@ -97,7 +97,7 @@ class BufferedChange:
 
     @classmethod
     def from_bytes(cls, key: bytes, data: bytes) -> BufferedChange:
-        """The inverse of :meth:`to_bytes`.
+        """Returns the inverse of :meth:`to_bytes`.
 
         Raises:
             StateError: the bytes are not such a value.

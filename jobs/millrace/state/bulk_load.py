@@ -46,7 +46,7 @@ class BulkLoads:
         return bool(self._loading)
 
     def begin(self, store: str) -> None:
-        """Mark the store, which must be empty, as being loaded; from now on :meth:`write` may be used for it."""
+        """Marks the store, which must be empty, as being loaded; from now on :meth:`write` may be used for it."""
         batch = self._database.new_batch()
         self._database.put_metadata(batch, _mark(store), b"1")
         self._database.write(batch)
@@ -60,7 +60,7 @@ class BulkLoads:
         self._loading.add(store)
 
     def finish(self, batch: WriteBatch) -> None:
-        """Make what was loaded durable, and add the removal of the marks to the batch that says so."""
+        """Makes what was loaded durable, and adds the removal of the marks to the batch that says so."""
         if self._loading:
             self._database.flush(self._loading)
             for store in self._loading:
@@ -83,7 +83,7 @@ class BulkLoads:
 
 
 def interrupted_loads(database: RocksDatabase, stores: Iterable[str]) -> list[str]:
-    """The stores whose load did not end."""
+    """Returns the stores whose load did not end."""
     return [store for store in stores if database.metadata(_mark(store)) is not None]
 
 

@@ -14,19 +14,19 @@ class BytesStore(Protocol):
     """Committed local keys and values. Writes are staged, and take effect together when the task commits."""
 
     def get(self, key: bytes) -> Packed:
-        """The value of ``key``."""
+        """Returns the value of ``key``."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[Packed]:
-        """The values of ``keys``, in their order."""
+        """Returns the values of ``keys``, in their order."""
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries from ``from_key`` up to and without ``before`` (``None``: to the end), in key order."""
+        """Returns the entries from ``from_key`` up to and without ``before`` (``None``: to the end), in key order."""
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
-        """Add writes to the commit that ``batch`` stands for; ``None`` deletes."""
+        """Adds writes to the commit that ``batch`` stands for; ``None`` deletes."""
 
     def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> None:
-        """Add the deletion of ``[begin, end)`` to the commit."""
+        """Adds the deletion of ``[begin, end)`` to the commit."""
 
     def apply_staged(self) -> None:
         """The commit succeeded: what was staged is visible from here on."""
@@ -35,10 +35,10 @@ class BytesStore(Protocol):
         """The commit failed: nothing of it happened."""
 
     def is_empty(self) -> bool:
-        """Whether there is no committed entry."""
+        """Returns whether there is no committed entry."""
 
     def size(self) -> tuple[int, int]:
-        """Number of entries and bytes, both approximate."""
+        """Returns the number of entries and bytes, both approximate."""
 
 
 class MemoryBytesStore:
@@ -51,15 +51,15 @@ class MemoryBytesStore:
         self._staged_ranges: list[tuple[bytes, bytes]] = []
 
     def get(self, key: bytes) -> Packed:
-        """The value of ``key``."""
+        """Returns the value of ``key``."""
         return self._data.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[Packed]:
-        """The values of ``keys``, in their order."""
+        """Returns the values of ``keys``, in their order."""
         return list(map(self._data.get, keys))
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries of a range as they were when the scan began."""
+        """Returns the entries of a range as they were when the scan began."""
         keys = self._keys()
         first = bisect_left(keys, from_key)
         end = len(keys) if before is None else bisect_left(keys, before)
@@ -67,15 +67,15 @@ class MemoryBytesStore:
         return iter([(key, data[key]) for key in islice(keys, first, max(first, end))])
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:  # noqa: ARG002
-        """Keep the writes until the database's own batch was written."""
+        """Keeps the writes until the database's own batch was written."""
         self._staged.append((keys, values))
 
     def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> None:  # noqa: ARG002
-        """Keep the deletion until the database's own batch was written; ranges are deleted before writes are made."""
+        """Keeps the deletion until the database's own batch was written; ranges are deleted before writes are made."""
         self._staged_ranges.append((begin, end))
 
     def apply_staged(self) -> None:
-        """Make the staged writes visible."""
+        """Makes the staged writes visible."""
         for begin, end in self._staged_ranges:
             for key, _ in self.scan(begin, end):
                 del self._data[key]
@@ -94,16 +94,16 @@ class MemoryBytesStore:
         self.discard_staged()
 
     def discard_staged(self) -> None:
-        """Forget the staged writes."""
+        """Discards the staged writes."""
         self._staged = []
         self._staged_ranges = []
 
     def is_empty(self) -> bool:
-        """Whether there is no committed entry."""
+        """Returns whether there is no committed entry."""
         return not self._data
 
     def size(self) -> tuple[int, int]:
-        """Number of entries and bytes of keys and values."""
+        """Returns the number of entries and bytes of keys and values."""
         return len(self._data), sum(map(len, self._data)) + sum(map(len, self._data.values()))
 
     def _keys(self) -> list[bytes]:

@@ -68,7 +68,7 @@ class Changelog:
         starts: Int64Array | None = None,
         new_keys: int = 0,
     ) -> None:
-        """Remember one write.
+        """Remembers one write.
 
         Args:
             keys: un-windowed keys; neither this list nor the others may be changed later.
@@ -83,12 +83,12 @@ class Changelog:
         self._writes.append(_Write(keys, starts, values, timestamps))
 
     def clear(self) -> None:
-        """Forget what was not drained."""
+        """Discards what was not drained."""
         self._writes = []
         self._may_repeat_keys = False
 
     def drain(self) -> ChangelogBatch | None:
-        """What was written since the last drain, ``None`` where nothing was."""
+        """Returns the writes since the last drain, ``None`` where there are none."""
         if not self._writes:
             return None
         writes = self._writes

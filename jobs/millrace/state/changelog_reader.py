@@ -25,20 +25,20 @@ _FETCH_WAIT_MS = 20
 
 
 class ChangelogReader(Protocol):
-    """What a restoration needs of the broker."""
+    """The reader of changelogs that a restoration needs."""
 
     def log_range(self) -> tuple[int, int]:
-        """First offset of the log, and its end with open transactions included.
+        """Returns the first offset of the log, and its end with open transactions included.
 
         Raises:
             StateError: the topic or partition does not exist.
         """
 
     def start(self, offset: int) -> None:
-        """Read from ``offset``."""
+        """Reads from ``offset``."""
 
     def read(self) -> Sequence[PartitionColumns]:
-        """The next records and positions, waiting about a second for the first.
+        """Returns the next records and positions, waiting about a second for the first.
 
         Raises:
             OffsetOutOfRangeError: the log does not have the next offset any more.
@@ -50,11 +50,11 @@ class ChangelogReader(Protocol):
         """Why nothing may come at present; empty where all is well."""
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stops reading."""
 
 
 def admin_beside_consumer(bootstrap_servers: str, settings: Mapping[str, str] | None) -> KafkaAdmin:
-    """An administrator of the cluster that a consumer reads from; it connects as the consumer does.
+    """Returns an administrator of the cluster that a consumer reads from; it connects as the consumer does.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -65,7 +65,7 @@ def admin_beside_consumer(bootstrap_servers: str, settings: Mapping[str, str] | 
 
 
 def changelog_settings(bootstrap_servers: str, settings: Mapping[str, str] | None) -> ReaderSettings:
-    """How a reader of changelogs is set up.
+    """Returns how a reader of changelogs is set up.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -97,7 +97,7 @@ class BrokerChangelogReader:
         self._reader: PartitionReader = open_reader(changelog_settings(bootstrap_servers, settings))
 
     def log_range(self) -> tuple[int, int]:
-        """First offset of the log and its end."""
+        """Returns the first offset of the log and its end."""
         description = self._admin.describe_topics([self._topic]).get(self._topic)
         if description is None or description.partitions <= self._partition:
             raise StateError(
@@ -110,11 +110,11 @@ class BrokerChangelogReader:
         return begin_offsets(self._admin, [place])[place], ends[place]
 
     def start(self, offset: int) -> None:
-        """Read from ``offset``."""
+        """Reads from ``offset``."""
         self._reader.assign({(self._topic, self._partition): offset})
 
     def read(self) -> Sequence[PartitionColumns]:
-        """The next records and positions."""
+        """Returns the next records and positions."""
         return self._reader.poll(_POLL_S, READ_RECORDS)
 
     @property
@@ -123,12 +123,12 @@ class BrokerChangelogReader:
         return self._reader.trouble
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stops reading."""
         self._reader.close()
 
 
 def lost_offset(error: OffsetOutOfRangeError, where: str) -> StateError:
-    """What it means for who reads a log that an offset is gone.
+    """Returns what it means for who reads a log that an offset is gone.
 
     Args:
         error: what the reader says.

@@ -16,7 +16,7 @@ _SUFFIX = ".records"
 
 
 def write_checkpoint(directory: Path, database: RocksDatabase | None, others: Mapping[str, LayeredStore]) -> None:
-    """Make a checkpoint.
+    """Makes a checkpoint.
 
     Args:
         directory: where; must not exist.
@@ -40,5 +40,5 @@ def write_checkpoint(directory: Path, database: RocksDatabase | None, others: Ma
 
 
 def records_file(directory: Path, store: str) -> Path:
-    """The file of a store that is kept as records."""
+    """Returns the file of a store that is kept as records."""
     return directory / f"{store}{_SUFFIX}"

@@ -39,7 +39,7 @@ def in_batches(records: Iterable[StoreRecord], headers: Headers | None = None) -
 
 
 def routing_key(store: StoreSpec, key: bytes) -> bytes:
-    """The bytes by which Kafka's partitioner placed the records that made a row: those of the un-windowed key.
+    """Returns the bytes by which Kafka's partitioner placed the records that made a row: those of the un-windowed key.
 
     Args:
         store: the store.

@@ -52,7 +52,7 @@ class CustomBytesStore:
         return self._store.persistent
 
     def get(self, key: bytes) -> Packed:
-        """The value of ``key``.
+        """Returns the value of ``key``.
 
         Raises:
             StateError: the store failed.
@@ -61,7 +61,7 @@ class CustomBytesStore:
             return self._store.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[Packed]:
-        """The values of ``keys``, in their order.
+        """Returns the values of ``keys``, in their order.
 
         Raises:
             StateError: the store failed.
@@ -70,7 +70,7 @@ class CustomBytesStore:
             return list(map(self._store.get, keys))
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries of a range, in key order.
+        """Yields the entries of a range, in key order.
 
         Raises:
             StateError: the store failed.
@@ -79,15 +79,15 @@ class CustomBytesStore:
             yield from self._store.range(from_key, before)
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:  # noqa: ARG002
-        """Keep the writes for :meth:`write`."""
+        """Keeps the writes for :meth:`write`."""
         self._staged += zip(keys, values, strict=True)
 
     def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> None:  # noqa: ARG002
-        """Keep the deletion of what is there now for :meth:`write`."""
+        """Keeps the deletion of what is there now for :meth:`write`."""
         self._staged += [(key, None) for key, _ in self.scan(begin, end)]
 
     def write(self, position: TaskPosition | None) -> None:
-        """Write what was staged, with the position it stands for and :attr:`metadata`.
+        """Writes what was staged, with the position it stands for and :attr:`metadata`.
 
         Args:
             position: ``None`` leaves it as it was: while a changelog is replayed.
@@ -137,24 +137,24 @@ class CustomBytesStore:
         self._staged = []
 
     def discard_staged(self) -> None:
-        """Forget the staged writes."""
+        """Discards the staged writes."""
         self._staged = []
 
     def is_empty(self) -> bool:
-        """Whether there is no committed entry."""
+        """Returns whether there is no committed entry."""
         return not any(True for _ in islice(self.scan(b"", None), 1))
 
     def size(self) -> tuple[int, int]:
-        """Number of keys as the store says; their bytes are not known."""
+        """Returns the number of keys as the store says; their bytes are not known."""
         return self._store.approximate_num_entries(), 0
 
     def wipe(self) -> None:
-        """Remove everything."""
+        """Removes everything."""
         self._store.wipe()
         self.is_damaged = False
 
     def close(self) -> None:
-        """Close the user's store. One that cannot be closed is logged: the others must be closed all the same."""
+        """Closes the user's store. One that cannot be closed is logged: the others must be closed all the same."""
         try:
             self._store.close()
         except Exception as error:
@@ -162,7 +162,7 @@ class CustomBytesStore:
 
 
 def open_custom_store(name: str, create: StoreFactory, directory: Path | None) -> CustomBytesStore:
-    """The user's store of a task.
+    """Returns the user's store of a task.
 
     Raises:
         StateError: it cannot be made or opened, or is none.
@@ -187,7 +187,7 @@ def open_custom_store(name: str, create: StoreFactory, directory: Path | None) -
 def with_positions_of(
     position: TaskPosition, stores: Mapping[str, CustomBytesStore], *, has_database: bool
 ) -> TaskPosition:
-    """The position of a task some of whose stores keep positions of their own.
+    """Returns the position of a task some of whose stores keep positions of their own.
 
     Where they disagree, no input is known to be in all of them: each is then brought forward from its own changelog
     offset, and stores without a changelog begin again.

@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionProgress:
-    """How far a compaction is.
+    """The progress of a compaction.
 
     Args:
         bytes_before: bytes of the files of each store before.
@@ -64,14 +64,14 @@ class FileCompaction:
 
     @property
     def progress(self) -> CompactionProgress:
-        """How far it is."""
+        """Returns its position."""
         running = self.is_running
         return CompactionProgress(
             bytes_before=dict(self._before), bytes_after=dict(self._after), running=running, problem=self._problem
         )
 
     def end(self) -> None:
-        """Stop it, before the database is closed: the database compacts nothing any more afterwards."""
+        """Stops it, before the database is closed: the database compacts nothing any more afterwards."""
         self._ending.set()
         if self._thread.is_alive():
             # Interrupts what runs; a database that is closed while a thread is in it refuses.

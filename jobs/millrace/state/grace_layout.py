@@ -14,16 +14,16 @@ _SEQUENCE = struct.Struct(">i")
 
 
 def grace_key(timestamp: int, key: bytes, sequence: int) -> bytes:
-    """The key of a record of ``key`` at ``timestamp`` (milliseconds)."""
+    """Returns the key of a record of ``key`` at ``timestamp`` (milliseconds)."""
     return _HEAD.pack(0, timestamp) + key + _SEQUENCE.pack(sequence)
 
 
 def grace_timestamp(data: bytes) -> int:
-    """The record's timestamp, milliseconds."""
+    """Returns the record's timestamp, milliseconds."""
     timestamp: int = _HEAD.unpack_from(data)[1]
     return timestamp
 
 
 def read_grace_key(data: bytes) -> tuple[bytes, int]:
-    """The record's key and the sequence number."""
+    """Returns the record's key and the sequence number."""
     return data[_HEAD.size : -_SEQUENCE.size], _SEQUENCE.unpack(data[-_SEQUENCE.size :])[0]

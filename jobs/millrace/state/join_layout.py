@@ -19,7 +19,7 @@ _LENGTHS_FOLLOW = 1
 
 
 def waiting_key(timestamp: int, *, left: bool, key: bytes) -> bytes:
-    """The key of the records of ``key`` at ``timestamp`` (milliseconds) on one side."""
+    """Returns the key of the records of ``key`` at ``timestamp`` (milliseconds) on one side."""
     return _KEY.pack(timestamp, left) + key
 
 
@@ -30,7 +30,7 @@ def read_waiting_key(data: bytes) -> tuple[int, bool, bytes]:
 
 
 def waiting_values(values: Sequence[bytes], *, left: bool) -> bytes:
-    """The value for records of one key, timestamp and side, in the order in which they came."""
+    """Returns the value for records of one key, timestamp and side, in the order in which they came."""
     side = bytes([left])
     return _HEAD.pack(_LENGTHS_FOLLOW, len(values)) + b"".join(
         [_LENGTH.pack(len(value) + 1) + side + value for value in values]
@@ -38,7 +38,7 @@ def waiting_values(values: Sequence[bytes], *, left: bool) -> bytes:
 
 
 def read_waiting_values(data: bytes) -> list[bytes]:
-    """The inverse of :func:`waiting_values`, without the sides."""
+    """Returns the inverse of :func:`waiting_values`, without the sides."""
     _, count = _HEAD.unpack_from(data)
     values = []
     place = _HEAD.size

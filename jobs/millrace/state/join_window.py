@@ -106,7 +106,7 @@ class JoinWindowStore(LayeredStore):
         return bool(self._overlay) or (self._segments, self._sequence) != self._committed_as
 
     def fetch_many(self, keys: Sequence[bytes], from_time: int, to_time: int) -> list[JoinEntries]:
-        """The entries of each key with a timestamp in ``[from_time, to_time]``; expired ones are left out."""
+        """Returns the entries of each key with a timestamp in ``[from_time, to_time]``; expired ones are left out."""
         self._metrics.gets += len(keys)
         first = max(from_time, self._segments.first_readable_start, 0)
         last = min(to_time, self._segments.observed_stream_time)
@@ -116,7 +116,7 @@ class JoinWindowStore(LayeredStore):
         return [self._fetch(key, first, last, segments) for key in keys]
 
     def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> Int64Array:
-        """Write entries, in their order.
+        """Writes entries, in their order.
 
         A value of ``None`` is no entry: as in Kafka Streams it is a tombstone in the changelog, and nothing here but
         where :attr:`observes_tombstones` says so.
@@ -175,7 +175,7 @@ class JoinWindowStore(LayeredStore):
         return self._committed.size()[0] + sum(map(len, self._overlay.values()))
 
     def stage(self, batch: Any) -> bytes | None:
-        """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
+        """Adds the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
         expired = self._segments.expired_range()
         if expired is not None:
             self._committed.stage_delete_range(batch, *expired)
@@ -203,7 +203,7 @@ class JoinWindowStore(LayeredStore):
         self._overlay = {}
 
     def rollback(self) -> None:
-        """Forget what was not committed."""
+        """Discards what was not committed."""
         self._overlay = {}
         self._segments, self._sequence = self._committed_as
         self._metrics.expired = self._committed_expired
@@ -213,7 +213,7 @@ class JoinWindowStore(LayeredStore):
     def stage_restored(
         self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array
     ) -> tuple[int, bytes | None]:
-        """Add changelog records to a commit without overlay and logging.
+        """Adds changelog records to a commit without overlay and logging.
 
         Returns:
             how many were taken (records of expired segments are skipped), and metadata to keep if it changed.

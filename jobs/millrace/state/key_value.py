@@ -46,16 +46,16 @@ class LayeredKeyValueStore(LayeredStore):
         return bool(self._overlay)
 
     def get(self, key: bytes) -> tuple[bytes, int] | None:
-        """Value and timestamp of one key."""
+        """Returns the value and timestamp of one key."""
         packed = self._read([key])[0]
         return None if packed is None else unpack_value(packed)
 
     def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
-        """Values and timestamps of ``keys``, in their order."""
+        """Returns the values and timestamps of ``keys``, in their order."""
         return unpack_values(self._read(keys))
 
     def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> None:
-        """Write values with their timestamps; ``None`` deletes."""
+        """Writes values with their timestamps; ``None`` deletes."""
         before = len(self._overlay)
         self._overlay.update(zip(keys, pack_values(values, timestamps), strict=True))
         self._metrics.puts += len(keys)
@@ -63,7 +63,7 @@ class LayeredKeyValueStore(LayeredStore):
             self._changelog.append(keys, values, timestamps, new_keys=len(self._overlay) - before)
 
     def range(self, from_key: bytes | None, to_key: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
-        """Entries of a range in the order of the key bytes, both ends included."""
+        """Yields the entries of a range in the order of the key bytes, both ends included."""
         first = from_key or b""
         before = None if to_key is None else to_key + b"\0"
         overlay = {
@@ -73,7 +73,7 @@ class LayeredKeyValueStore(LayeredStore):
             yield key, *unpack_value(packed)
 
     def prefix_scan_many(self, prefixes: Sequence[bytes]) -> list[list[tuple[bytes, bytes, int]]]:
-        """Entries whose keys begin with each prefix, in the order of the key bytes."""
+        """Returns the entries whose keys begin with each prefix, in the order of the key bytes."""
         written = sorted(self._overlay)
         scanned = []
         for prefix in prefixes:
@@ -86,7 +86,7 @@ class LayeredKeyValueStore(LayeredStore):
         return scanned
 
     def all(self) -> Iterator[tuple[bytes, bytes, int]]:
-        """Every entry in the order of the key bytes."""
+        """Returns every entry in the order of the key bytes."""
         return self.range(None, None)
 
     def approximate_num_entries(self) -> int:
@@ -98,7 +98,7 @@ class LayeredKeyValueStore(LayeredStore):
         return packed_bytes(self._overlay)
 
     def stage(self, batch: Any) -> None:
-        """Add the overlay to a commit."""
+        """Adds the overlay to a commit."""
         if self._overlay:
             # In key order RocksDB's write buffer takes them in half of the time, which pays for the sort.
             keys = sorted(self._overlay)
@@ -112,13 +112,13 @@ class LayeredKeyValueStore(LayeredStore):
             self._overlay = {}
 
     def rollback(self) -> None:
-        """Forget what was not committed."""
+        """Discards what was not committed."""
         self._overlay = {}
         if self._changelog is not None:
             self._changelog.clear()
 
     def stage_restored(self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> int:
-        """Add changelog records to a commit without overlay and logging; returns how many were taken."""
+        """Adds changelog records to a commit without overlay and logging; returns how many were taken."""
         latest = dict(zip(keys, pack_values(values, timestamps), strict=True))
         ordered = sorted(latest)
         self._committed.stage(batch, ordered, list(map(latest.__getitem__, ordered)))

@@ -42,11 +42,11 @@ class LayeredStore:
         return 0
 
     def size(self) -> tuple[int, int]:
-        """Committed entries and bytes, both approximate."""
+        """Returns the committed entries and bytes, both approximate."""
         return self._committed.size()
 
     def drain_changelog(self) -> ChangelogBatch | None:
-        """What was written since the last drain."""
+        """Returns the writes since the last drain."""
         return self._changelog.drain() if self._changelog is not None else None
 
     @property

@@ -25,18 +25,18 @@ _NO_TIMESTAMP_BYTES = NO_TIMESTAMP.to_bytes(8, "big", signed=True)
 
 
 def big_endian(number: int) -> bytes:
-    """``number`` as 8 bytes whose order is that of the (non-negative) numbers."""
+    """Returns ``number`` as 8 bytes whose order is that of the (non-negative) numbers."""
     return number.to_bytes(8, "big", signed=True)
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """The least bytes above all that begin with ``prefix``, ``None`` where there are none."""
+    """Returns the least bytes above all that begin with ``prefix``, ``None`` where there are none."""
     rest = prefix.rstrip(b"\xff")
     return rest[:-1] + bytes((rest[-1] + 1,)) if rest else None
 
 
 def packed_bytes(entries: Mapping[bytes, Packed]) -> int:
-    """Bytes of keys and local values; a deleted key has its key only."""
+    """Returns the bytes of keys and local values; a deleted key has its key only."""
     return sum(map(len, entries)) + sum(map(len, filter(None, entries.values())))
 
 
@@ -50,7 +50,7 @@ def pack_values(values: Sequence[bytes | None], timestamps: Int64Array) -> list[
 
 
 def unpack_values(packed: Sequence[Packed]) -> tuple[list[bytes | None], Int64Array]:
-    """The inverse of :func:`pack_values`; the timestamp of ``None`` is -1."""
+    """Returns the inverse of :func:`pack_values`; the timestamp of ``None`` is -1."""
     # A packed value is never empty, so its truth says whether it is there.
     values = [data and data[TIMESTAMP_BYTES:] for data in packed]
     joined = b"".join([data[:TIMESTAMP_BYTES] if data else _NO_TIMESTAMP_BYTES for data in packed])
@@ -58,17 +58,17 @@ def unpack_values(packed: Sequence[Packed]) -> tuple[list[bytes | None], Int64Ar
 
 
 def unpack_value(packed: bytes) -> tuple[bytes, int]:
-    """Value and timestamp of one local value."""
+    """Returns the value and timestamp of one local value."""
     return packed[TIMESTAMP_BYTES:], int.from_bytes(packed[:TIMESTAMP_BYTES], "big", signed=True)
 
 
 def window_suffix(start: int) -> bytes:
-    """What follows the key in a window key."""
+    """Returns what follows the key in a window key."""
     return big_endian(start) + _SEQUENCE
 
 
 def window_start(window_key: bytes) -> int:
-    """Start of the window of a window key, in milliseconds."""
+    """Returns the start of the window of a window key, in milliseconds."""
     return int.from_bytes(window_key[-WINDOW_SUFFIX_BYTES:-4], "big", signed=True)
 
 

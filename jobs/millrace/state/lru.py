@@ -39,7 +39,7 @@ class LruKeyValueStore(LayeredKeyValueStore):
         return self._has_writes
 
     def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> None:
-        """Write values with their timestamps, one after the other; ``None`` deletes."""
+        """Writes values with their timestamps, one after the other; ``None`` deletes."""
         self._remember()
         self._has_writes = True
         self._metrics.puts += len(keys)
@@ -53,21 +53,21 @@ class LruKeyValueStore(LayeredKeyValueStore):
                 self._changelog.append([key], [values[row]], stamp)
 
     def range(self, from_key: bytes | None, to_key: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
-        """Entries of a range in the order of the key bytes, both ends included; that is no use of them."""
+        """Yields the entries of a range in the order of the key bytes, both ends included; that is no use of them."""
         for key in sorted(self._entries):
             if (from_key is None or key >= from_key) and (to_key is None or key <= to_key):
                 yield key, *unpack_value(self._entries[key])
 
     def approximate_num_entries(self) -> int:
-        """How many keys there are."""
+        """Returns how many keys there are."""
         return len(self._entries)
 
     def size(self) -> tuple[int, int]:
-        """Number of entries and bytes of keys and values."""
+        """Returns the number of entries and bytes of keys and values."""
         return len(self._entries), sum(map(len, self._entries)) + sum(map(len, self._entries.values()))
 
     def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
-        """Values and timestamps of ``keys``, in their order."""
+        """Returns the values and timestamps of ``keys``, in their order."""
         return unpack_values(self._read(keys))
 
     def stage(self, batch: Any) -> None:
@@ -81,7 +81,7 @@ class LruKeyValueStore(LayeredKeyValueStore):
         """The commit failed: nothing is undone before the rollback."""
 
     def rollback(self) -> None:
-        """Go back to the last commit, also in the order of use."""
+        """Returns to the last commit, also in the order of use."""
         if self._before is not None:
             self._entries, self._before = self._before, None
         self._has_writes = False
@@ -89,7 +89,7 @@ class LruKeyValueStore(LayeredKeyValueStore):
             self._changelog.clear()
 
     def stage_restored(self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> int:  # noqa: ARG002
-        """Take changelog records; what the capacity pushes out has its deletion in the changelog already."""
+        """Takes changelog records; what the capacity pushes out has its deletion in the changelog already."""
         for key, packed in zip(keys, pack_values(values, timestamps), strict=True):
             self._put(key, packed)
         return len(keys)

@@ -10,7 +10,7 @@ from millrace.state.layout import Packed
 def merge_overlay(
     committed: Iterator[tuple[bytes, bytes]], overlay: Mapping[bytes, Packed]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Entries in key order as a reader of its own writes sees them.
+    """Yields the entries in key order as a reader of its own writes sees them.
 
     Args:
         committed: committed entries in key order.

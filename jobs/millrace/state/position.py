@@ -39,11 +39,11 @@ class TaskPosition:
     standby: bool = False
 
     def only_changelogs_of(self, stores: Collection[str]) -> TaskPosition:
-        """The same position without the changelog offsets of other stores than ``stores``."""
+        """Returns the same position without the changelog offsets of other stores than ``stores``."""
         return replace(self, changelogs={name: end for name, end in self.changelogs.items() if name in stores})
 
     def to_bytes(self) -> bytes:
-        """The position as it is kept in the database."""
+        """Returns the position as it is kept in the database."""
         return orjson.dumps(
             {
                 "version": FORMAT_VERSION,
@@ -60,7 +60,7 @@ class TaskPosition:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TaskPosition:
-        """The inverse of :meth:`to_bytes`.
+        """Returns the inverse of :meth:`to_bytes`.
 
         Raises:
             StateError: the bytes were written by a newer version, or are damaged.

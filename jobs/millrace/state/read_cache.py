@@ -39,15 +39,15 @@ class ReadCache:
         self.complete = complete and budget_bytes > 0
 
     def generations(self) -> tuple[dict[bytes, Packed], dict[bytes, Packed]]:
-        """The younger and the older generation, for lookups in bulk."""
+        """Returns the younger and the older generation, for lookups in bulk."""
         return self._young, self._old
 
     def add(self, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
-        """Remember committed values."""
+        """Remembers committed values."""
         self.merge(dict(zip(keys, values, strict=True)))
 
     def merge(self, table: dict[bytes, Packed]) -> None:
-        """Remember committed values; the table may be kept."""
+        """Remembers committed values; the table may be kept."""
         if not self._budget:
             return
         self._estimate += table_bytes(table)
@@ -66,6 +66,6 @@ class ReadCache:
                     self.complete = False
 
     def clear(self) -> None:
-        """Forget everything; the store behind it is not known to be empty."""
+        """Discards everything; the store behind it is not known to be empty."""
         self._young, self._old, self._estimate = {}, {}, 0
         self.complete = False

@@ -39,12 +39,12 @@ class ReadOnlyKeyValueStore:
         return self._store().metrics
 
     def get(self, key: bytes) -> tuple[bytes, int] | None:
-        """Value and timestamp of one key."""
+        """Returns the value and timestamp of one key."""
         with self._guard:
             return self._store().get(key)
 
     def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
-        """Values and timestamps of ``keys``, in their order, all as of one moment."""
+        """Returns the values and timestamps of ``keys``, in their order, all as of one moment."""
         with self._guard:
             return self._store().get_many(keys)
 
@@ -64,12 +64,12 @@ class ReadOnlyKeyValueStore:
         return self.range(None, None)
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are."""
+        """Returns about how many keys there are."""
         with self._guard:
             return self._store().approximate_num_entries()
 
     def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> NoReturn:  # noqa: ARG002
-        """Refused.
+        """Refuses the call: the database is read-only.
 
         Raises:
             StateError: always.

@@ -46,7 +46,7 @@ class RecordBatch:
 
 
 def write_records(path: Path, batches: Iterable[RecordBatch]) -> int:
-    """Write records to a new file, an Arrow stream.
+    """Writes records to a new file, an Arrow stream.
 
     Returns:
         how many there were.
@@ -73,7 +73,7 @@ def write_records(path: Path, batches: Iterable[RecordBatch]) -> int:
 
 
 def read_records(path: Path) -> Iterator[RecordBatch]:
-    """The records of a file that :func:`write_records` wrote.
+    """Yields the records of a file that :func:`write_records` wrote.
 
     Raises:
         StateError: it is no such file.

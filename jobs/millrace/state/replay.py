@@ -34,7 +34,7 @@ class _Pending:
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreProgress:
-    """How far the restoration of one store is.
+    """The progress of the restoration of one store.
 
     Args:
         store: name of the store.
@@ -122,7 +122,7 @@ class Replay:
         self._report()
 
     def apply(self, columns: PartitionColumns) -> None:
-        """Take records before the end, and move the position.
+        """Takes records before the end, and moves the position.
 
         Raises:
             StateError: records could not be written.
@@ -170,7 +170,7 @@ class Replay:
             self._on_progress(self.progress())
 
     def progress(self) -> RestoreProgress:
-        """The progress now."""
+        """Returns the progress now."""
         elapsed = time.monotonic() - self._started
         return RestoreProgress(
             store=self._store,

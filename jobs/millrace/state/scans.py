@@ -31,7 +31,7 @@ class DatabaseScan:
 
 
 def closed_scan(store: str) -> StateError:
-    """The error of a scan that is used after its store was closed."""
+    """Returns the error of a scan that is used after its store was closed."""
     return StateError(
         f"A scan of store {store} was used after the store had been closed.",
         remedy="read a scan to its end, or let it go, where it was begun: in process() or in the punctuation",

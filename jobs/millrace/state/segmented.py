@@ -32,7 +32,7 @@ class SegmentedStore(LayeredStore, Generic[SegmentsT]):
         self._committed_expired = 0
 
     def rollback(self) -> None:
-        """Forget what was not committed."""
+        """Discards what was not committed."""
         self._segments = self._committed_segments
         self._metrics.expired = self._committed_expired
         if self._changelog is not None:

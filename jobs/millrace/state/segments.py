@@ -57,11 +57,11 @@ class Segments:
         return max(self.observed_stream_time - self.retention_ms, 0) // self.interval_ms
 
     def segment_of(self, start: int) -> int:
-        """Number of the segment of a window start."""
+        """Returns the number of the segment of a window start."""
         return start // self.interval_ms
 
     def live_rows(self, starts: Int64Array) -> npt.NDArray[np.bool_] | None:
-        """Which of the starts, written one after the other, have not expired; ``None`` for all of them."""
+        """Returns which of the starts, written one after the other, have not expired; ``None`` for all of them."""
         if self.exact:
             latest = np.maximum(np.maximum.accumulate(starts), self.observed_stream_time)
             unexpired: npt.NDArray[np.bool_] = starts > latest - self.retention_ms
@@ -76,7 +76,7 @@ class Segments:
         return None if live.all() else live
 
     def after(self, newest_start: int) -> Self:
-        """The same after a write of a window that starts at ``newest_start``."""
+        """Returns the same after a write of a window that starts at ``newest_start``."""
         return self if newest_start <= self.observed_stream_time else replace(self, observed_stream_time=newest_start)
 
     def expired_range(self) -> tuple[bytes, bytes] | None:
@@ -86,15 +86,15 @@ class Segments:
         return big_endian(self.first_kept), big_endian(self.first_live)
 
     def without_expired(self) -> Self:
-        """The same once the expired segments are deleted."""
+        """Returns the same once the expired segments are deleted."""
         return replace(self, first_kept=max(self.first_kept, self.first_live))
 
     def to_bytes(self) -> bytes:
-        """What has to survive a restart."""
+        """Returns the metadata that has to survive a restart."""
         return _METADATA.pack(self.observed_stream_time, self.first_kept, self.interval_ms)
 
     def restored(self, data: bytes | None) -> Self:
-        """The inverse of :meth:`to_bytes`; ``None`` is a store without history."""
+        """Returns the inverse of :meth:`to_bytes`; ``None`` is a store without history."""
         if data is None:
             return self
         if len(data) == _METADATA_WITHOUT_INTERVAL.size:

@@ -34,12 +34,12 @@ _Place = tuple[int, int]
 
 
 def session_key(key: bytes, start: int, end: int) -> bytes:
-    """A session's key as a changelog has it: key bytes, 8-byte end, 8-byte start (Kafka's ``SessionKeySchema``)."""
+    """Returns a session's key in a changelog: key bytes, 8-byte end, 8-byte start (Kafka's ``SessionKeySchema``)."""
     return key + big_endian(end) + big_endian(start)
 
 
 def session_bounds(key: bytes) -> tuple[int, int]:
-    """Start and end of the session of a session key, milliseconds."""
+    """Returns start and end of the session of a session key, milliseconds."""
     return int.from_bytes(key[-8:], "big", signed=True), int.from_bytes(key[-16:-8], "big", signed=True)
 
 
@@ -143,7 +143,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         return bool(self._written_keys) or self._segments != self._committed_segments
 
     def find_sessions(self, key: bytes, earliest_end: int, latest_start: int) -> list[Session]:
-        """The sessions of a key that end at or after ``earliest_end`` and start at or before ``latest_start``."""
+        """Returns the key's sessions that end at or after ``earliest_end`` and start at or before ``latest_start``."""
         self._metrics.gets += 1
         sessions = self._sessions(key)
         first = max(earliest_end, self._segments.first_readable_start)
@@ -155,7 +155,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         ]
 
     def fetch_session(self, key: bytes, start: int, end: int) -> tuple[bytes, int] | None:
-        """Value and timestamp of one session."""
+        """Returns the value and timestamp of one session."""
         self._metrics.gets += 1
         if end < self._segments.first_readable_start:
             return None
@@ -170,7 +170,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         values: Sequence[bytes | None],
         timestamps: Int64Array,
     ) -> Int64Array:
-        """Write sessions, in this order; ``None`` removes one. Returns the places of those in expired segments."""
+        """Writes sessions, in this order; ``None`` removes one. Returns the places of those in expired segments."""
         self._metrics.puts += len(keys)
         interval, retention = self._segments.interval_ms, self._segments.retention_ms
         observed, first_live = self._segments.observed_stream_time, self._segments.first_live
@@ -200,7 +200,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         return np.array(expired, dtype=np.int64)
 
     def peek(self, key: bytes, start: int, end: int) -> bytes | None:
-        """The value of a session, also if it expired since the last commit."""
+        """Returns the value of a session, also if it expired since the last commit."""
         self._metrics.gets += 1
         local = big_endian(self._segments.segment_of(end)) + session_key(key, start, end)
         packed = self._overlay.writes[local] if local in self._overlay.writes else self._committed.get(local)
@@ -240,7 +240,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         return self._committed.size()[0] + len(self._overlay.writes)
 
     def drain_changelog(self) -> ChangelogBatch | None:
-        """What was written since the last drain."""
+        """Returns the writes since the last drain."""
         if self._changelog is None or not self._cached:
             return super().drain_changelog()
         writes = self._unlogged.take()
@@ -263,7 +263,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         return packed_bytes(self._overlay.writes)
 
     def stage(self, batch: Any) -> bytes | None:
-        """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
+        """Adds the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
         expired = self._segments.expired_range()
         if expired is not None:
             self._committed.stage_delete_range(batch, *expired)
@@ -286,7 +286,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
             self._shrink()
 
     def rollback(self) -> None:
-        """Forget what was not committed."""
+        """Discards what was not committed."""
         super().rollback()
         self._overlay.take()
         self._unlogged.take()
@@ -298,7 +298,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
     def stage_restored(
         self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array
     ) -> tuple[int, bytes | None]:
-        """Add changelog records to a commit without overlay and logging.
+        """Adds changelog records to a commit without overlay and logging.
 
         Returns:
             how many were taken (records of expired sessions are skipped), and metadata to keep if it changed.

@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Runs:
-    """What an application's commits say of its runs.
+    """The runs of an application, as its commits have them.
 
     Args:
         newest: number of the newest run that has committed; 0 where none has.
@@ -84,7 +84,7 @@ class CopiedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class CopyStatus:
-    """How far a copy is.
+    """The status of a copy.
 
     Args:
         lag: offsets that the copy does not have yet, over all changelogs; ``None`` before the broker was asked.
@@ -104,7 +104,7 @@ class CopyStatus:
 
 
 class StandbyCopy:
-    """One copy. For one thread; :meth:`status` may be asked by others. Leave its ``with`` block to give it up.
+    """A standby copy. For one thread; others may call :meth:`status`. Leave its ``with`` block to release it.
 
     Args:
         task: what to copy.
@@ -171,7 +171,7 @@ class StandbyCopy:
                 self.commit()
 
     def status(self) -> CopyStatus:
-        """How far it is."""
+        """Returns its position."""
         records = sum(replay.records for replay in self._replays.values())
         elapsed = time.monotonic() - self._started
         behind = time.time() - self._complete_at_ms / 1000 if self._complete_at_ms else None
@@ -219,7 +219,7 @@ class StandbyCopy:
         self._look_at_ends()
 
     def ends(self) -> dict[str, int]:
-        """Where the changelogs end now, by store: for a source topic at the application's committed offset."""
+        """Returns where the changelogs end now, by store: for a source topic at the application's committed offset."""
         places = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
         ends = end_offsets(self._admin, list(places.values()), End.LAST_STABLE)
         found = {}
@@ -338,7 +338,7 @@ class StandbyCopy:
 
 
 def copied_stores(stores: Sequence[StoreSpec], application_id: str) -> dict[str, str]:
-    """The changelog topic of each store that a standby can copy: those on disk.
+    """Returns the changelog topic of each store that a standby can copy: those on disk.
 
     A store in memory, or one of the user's own, is restored by the task itself.
     """

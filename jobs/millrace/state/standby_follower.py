@@ -46,11 +46,11 @@ class StandbyFollower:
         return None if self._copy is None else self._copy.status()
 
     def ask_to_stop(self) -> None:
-        """Have it end after the batch that it is in."""
+        """Makes it end after its present batch."""
         self._stop.set()
 
     def stop(self, timeout_s: float | None = None) -> bool:
-        """Commit the copy's position and give the directory back; whether it did so in time."""
+        """Commits the copy's position and releases the directory; returns whether it did so in time."""
         self._stop.set()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()

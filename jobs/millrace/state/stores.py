@@ -42,13 +42,13 @@ class KeyValueStore(Protocol):
         """Running totals since the store was opened."""
 
     def get(self, key: bytes) -> tuple[bytes, int] | None:
-        """Value and timestamp of one key."""
+        """Returns the value and timestamp of one key."""
 
     def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
-        """Values and timestamps (int64 milliseconds, -1 where there is no value) of ``keys``, in their order."""
+        """Returns values and timestamps (int64 milliseconds, -1 without a value) of ``keys``, in their order."""
 
     def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> None:
-        """Write values with their timestamps; ``None`` deletes. A key may occur more than once: the last one stays."""
+        """Writes values with their timestamps; ``None`` deletes. A key may occur more than once: the last one stays."""
 
     def range(self, from_key: bytes | None, to_key: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
         """(key, value, timestamp) with ``from_key <= key <= to_key``, by key bytes; ``None`` leaves that end open."""
@@ -57,7 +57,7 @@ class KeyValueStore(Protocol):
         """(key, value, timestamp) of every key in the order of the key bytes."""
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are."""
+        """Returns about how many keys there are."""
 
 
 @runtime_checkable
@@ -88,10 +88,13 @@ class WindowStore(Protocol):
         """Newest window start that was ever written, milliseconds; -1 before the first. Survives restarts."""
 
     def fetch_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
-        """Values and timestamps (-1 where there is no value) of (key, start) pairs; expired windows have none."""
+        """Returns the values and timestamps (-1 where there is no value) of (key, start) pairs.
+
+        Expired windows have none.
+        """
 
     def peek_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
-        """As :meth:`fetch_many`, but windows that expired since the last commit have their values."""
+        """Works like :meth:`fetch_many`, but windows that expired since the last commit have their values."""
 
     def keys_from(self, first_start: int) -> Iterator[tuple[bytes, int]]:
         """(key, start) of the windows that start at or after ``first_start``, of expired ones as long as there are."""
@@ -99,7 +102,7 @@ class WindowStore(Protocol):
     def put_many(
         self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
     ) -> Int64Array:
-        """Write values of (key, start) pairs, in this order; ``None`` deletes.
+        """Writes values of (key, starts) pairs, in this order; ``None`` deletes.
 
         Returns:
             the places of the writes that fell into expired segments: they are not kept, and the metrics count them.
@@ -119,7 +122,7 @@ class WindowStore(Protocol):
 
 
 class Session(NamedTuple):
-    """One session of a key.
+    """A session of a key.
 
     Args:
         start: timestamp of its first record, milliseconds.
@@ -154,11 +157,13 @@ class SessionStore(Protocol):
         """Newest end of a session that was ever written, milliseconds; -1 before the first. Survives restarts."""
 
     def find_sessions(self, key: bytes, earliest_end: int, latest_start: int) -> list[Session]:
-        """The sessions of a key that end at or after ``earliest_end`` and start at or before ``latest_start``, by end,
-        then start; expired ones are not among them."""
+        """Returns the key's sessions that end at or after ``earliest_end`` and start at or before ``latest_start``.
+
+        They are ordered by end, then start; expired ones are not among them.
+        """
 
     def fetch_session(self, key: bytes, start: int, end: int) -> tuple[bytes, int] | None:
-        """Value and timestamp of the session of a key with exactly these bounds."""
+        """Returns the value and timestamp of the session of a key with exactly these bounds."""
 
     def put_many(
         self,
@@ -168,14 +173,14 @@ class SessionStore(Protocol):
         values: Sequence[bytes | None],
         timestamps: Int64Array,
     ) -> Int64Array:
-        """Write sessions, in this order; ``None`` removes one.
+        """Writes sessions, in this order; ``None`` removes one.
 
         Returns:
             the places of the writes that fell into expired segments: they are not kept, and the metrics count them.
         """
 
     def peek(self, key: bytes, start: int, end: int) -> bytes | None:
-        """The value of a session, also if it expired since the last commit."""
+        """Returns the value of a session, also if it expired since the last commit."""
 
     def keys_from(self, earliest_end: int) -> Iterator[tuple[bytes, int, int]]:
         """(key, start, end) of the sessions that end at or after ``earliest_end``, of expired ones as long as there

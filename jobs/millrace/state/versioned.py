@@ -120,7 +120,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
     # ---- reading
 
     def get(self, key: bytes, as_of: int | None = None) -> VersionedRecord | None:
-        """The newest version of a key, or the one that is valid at ``as_of``, milliseconds.
+        """Returns the newest version of a key, or the one that is valid at ``as_of``, milliseconds.
 
         ``None`` where the key has no value then, or ``as_of`` is further back than the history retention and the newest
         version is younger.
@@ -139,7 +139,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
     def get_many_at(
         self, keys: Sequence[bytes], times: Sequence[int] | None, observed: Sequence[int]
     ) -> list[VersionedRecord | None]:
-        """The version of each key at a time, where stream time was what ``observed`` says, milliseconds.
+        """Returns the version of each key at a time, where stream time was what ``observed`` says, milliseconds.
 
         Args:
             keys: the keys.
@@ -155,7 +155,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return [self._as_of(entry, time, seen) for entry, time, seen in zip(found, times, observed, strict=True)]
 
     def versions(self, key: bytes, from_time: int, to_time: int) -> list[VersionedRecord]:
-        """The versions of a key that are valid at some time within the bounds (milliseconds, both inclusive), by time.
+        """Returns the versions of a key valid at some time within the bounds (milliseconds, both inclusive), by time.
 
         What is further back than the history retention is left out, unless the newest version is.
         """
@@ -184,7 +184,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
     # ---- writing
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Int64Array) -> Int64Array:
-        """Put versions, one after the other; ``None`` deletes from its timestamp on.
+        """Puts versions, one after the other; ``None`` deletes from its timestamp on.
 
         Returns:
             for each the timestamp of the next version of its key; ``VALID_TO_UNDEFINED`` where it is the newest one,
@@ -199,7 +199,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return codes
 
     def are_newest(self, keys: Sequence[bytes], timestamps: Sequence[int]) -> bool:
-        """Whether a put of each key at its timestamp (milliseconds) would become the key's newest version."""
+        """Returns whether a put of each key at its timestamp (milliseconds) would become the key's newest version."""
         absent = [key for key in dict.fromkeys(keys) if key not in self._overlay]
         entries = {key: _Entry(key, packed) for key, packed in zip(absent, self._read_latest(absent), strict=True)}
         for key, timestamp in zip(keys, timestamps, strict=True):
@@ -211,7 +211,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return True
 
     def delete(self, key: bytes, timestamp: int) -> VersionedRecord | None:
-        """Delete a key from ``timestamp`` on (milliseconds); returns the version that was valid there.
+        """Deletes a key from ``timestamp`` on (milliseconds); returns the version that was valid there.
 
         ``None`` also where the timestamp is older than the history retention, so that nothing was deleted.
         """
@@ -220,14 +220,17 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return before
 
     def snapshot(self, keys: Sequence[bytes]) -> VersionedSnapshot:
-        """The store as it is now, for keys that are about to be changed; valid until the next commit or rollback."""
+        """Returns the store as it is now, for keys that are about to be changed.
+
+        It is valid until the next commit or rollback.
+        """
         changed = {key: entry.copy() for key in keys if (entry := self._overlay.get(key)) is not None}
         return VersionedSnapshot(self, changed, self._segments)
 
     # ---- commit and restoration
 
     def records(self) -> Iterator[StoreRecord]:
-        """Every committed version that has not expired, by timestamp, so that none is too old when it is put again.
+        """Returns every unexpired committed version, by timestamp, so that none is too old when it is put again.
 
         All of them are in memory for that.
         """
@@ -243,7 +246,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return iter(versions)
 
     def stage(self, batch: Any) -> bytes | None:
-        """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
+        """Adds the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
         if self._segments.first_live > self._segments.first_kept:
             self._committed.stage_delete_range(
                 batch, *segment_rows(self._segments.first_kept, self._segments.first_live)
@@ -268,14 +271,14 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
             self._overlay = {}
 
     def rollback(self) -> None:
-        """Forget what was not committed."""
+        """Discards what was not committed."""
         super().rollback()
         self._overlay = {}
 
     def stage_restored(
         self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array
     ) -> tuple[int, bytes | None]:
-        """Add changelog records to a commit, in their order and without logging.
+        """Adds changelog records to a commit, in their order and without logging.
 
         Returns:
             how many were taken (what came too late when it was put is skipped again), and metadata to keep if it
@@ -375,7 +378,7 @@ class VersionedSnapshot:
         return self._segments.observed_stream_time
 
     def replay(self, key: bytes) -> KeyReplay:
-        """The history of a key then, to put versions into it and look others up, without changing the store."""
+        """Returns the history of a key then, to put versions into it and look others up, without changing the store."""
         entry = self._changed.get(key)
         if entry is None:
             entry = _Entry(key, self._store._read_latest([key])[0])
@@ -390,11 +393,11 @@ class KeyReplay:
         self._entry = entry
 
     def put(self, value: bytes | None, timestamp: int) -> None:
-        """Put a version that the store took."""
+        """Puts a version that the store took."""
         self._store._put(self._entry, value, timestamp)
 
     def get(self, as_of: int | None, observed_stream_time: int) -> VersionedRecord | None:
-        """The newest version or the one at ``as_of``, where stream time is ``observed_stream_time``, milliseconds."""
+        """Returns the newest version or the one at ``as_of``; stream time is ``observed_stream_time``, milliseconds."""
         if as_of is None:
             return self._entry.versions.latest()
         return self._store._as_of(self._entry, as_of, observed_stream_time)

@@ -35,42 +35,42 @@ class HistorySegments(Segments):
     segment_interval_ms: int
 
     def is_expired(self, timestamp: int) -> bool:
-        """Whether a version of that timestamp may not be put any more, and the history of that time is not told."""
+        """Returns whether a version of that timestamp is too old to be put, as it is for queries of that time."""
         return timestamp < self.observed_stream_time - self.retention_ms
 
 
 def latest_row(key: bytes) -> bytes:
-    """Where the newest value of ``key`` is."""
+    """Returns the row of the newest value of ``key``."""
     return _LATEST + key
 
 
 def latest_rows() -> tuple[bytes, bytes]:
-    """First row of all newest values, and the first one behind them."""
+    """Returns the first row of all newest values, and the first one behind them."""
     return _LATEST, _HISTORY
 
 
 def key_of_latest_row(row: bytes) -> bytes:
-    """The key of a newest value."""
+    """Returns the key of a newest value."""
     return row[len(_LATEST) :]
 
 
 def segment_rows(segment: int, before: int) -> tuple[bytes, bytes]:
-    """First row of a range of segments, and the first one behind it."""
+    """Returns the first row of a range of segments, and the first one behind it."""
     return _HISTORY + big_endian(segment), _HISTORY + big_endian(before)
 
 
 def history_prefix(segment: int, key: bytes) -> bytes:
-    """What the rows of a key in a segment begin with."""
+    """Returns what the rows of a key in a segment begin with."""
     return _HISTORY + big_endian(segment) + _LENGTH.pack(len(key)) + key
 
 
 def time_rows(prefix: bytes) -> tuple[bytes, bytes]:
-    """First row behind ``prefix``, and the first one that is not behind it any more."""
+    """Returns the first row behind ``prefix``, and the first one that is not behind it any more."""
     return prefix, prefix + b"\xff" * (_TIME.size + 1)
 
 
 def key_of_history_row(row: bytes) -> bytes:
-    """The key of a version in the history."""
+    """Returns the key of a version in the history."""
     return row[len(_HISTORY) + SEGMENT_BYTES + _LENGTH.size : -_TIME.size]
 
 
@@ -81,14 +81,14 @@ def read_history_row(row: bytes, content: bytes) -> tuple[int, bytes | None]:
 
 
 def packed_latest(versions: Versions) -> Packed:
-    """The content of the row of a key's newest value, ``None`` where it has none."""
+    """Returns the content of the row of a key's newest value, ``None`` where it has none."""
     if not versions.times or (value := versions.values[-1]) is None:
         return None
     return _TIME.pack(versions.times[-1]) + value
 
 
 def rows_of(key: bytes, versions: Versions, segments: HistorySegments) -> dict[bytes, bytes]:
-    """All rows of the versions of a key, without those of expired segments."""
+    """Returns all rows of the versions of a key, without those of expired segments."""
     rows: dict[bytes, bytes] = {}
     first_live = segments.first_live
     last = len(versions.times) - 1

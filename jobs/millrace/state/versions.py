@@ -10,7 +10,7 @@ from millrace.topology.state_stores import VALID_TO_UNDEFINED
 
 
 class VersionedRecord(NamedTuple):
-    """One version of a key's value.
+    """A version of a key's value.
 
     Args:
         value: the value's bytes.
@@ -38,7 +38,7 @@ class Versions:
     ends_tombstone: bool = False
 
     def copy(self) -> Versions:
-        """The same, apart from this one."""
+        """Returns the same, apart from this one."""
         return Versions(list(self.times), list(self.values), self.ends_tombstone)
 
     def put(self, value: bytes | None, timestamp: int) -> int:
@@ -85,15 +85,15 @@ class Versions:
         return self.ends_tombstone or (len(self.values) > 1 and self.values[-2] is not None)
 
     def as_of(self, timestamp: int) -> VersionedRecord | None:
-        """The version that is valid at ``timestamp``, ``None`` where the key has no value then."""
+        """Returns the version that is valid at ``timestamp``, ``None`` where the key has no value then."""
         return self._version(bisect_right(self.times, timestamp) - 1)
 
     def latest(self) -> VersionedRecord | None:
-        """The newest version, ``None`` where the key is deleted or unknown."""
+        """Returns the newest version, ``None`` where the key is deleted or unknown."""
         return self._version(len(self.times) - 1)
 
     def between(self, from_time: int, to_time: int) -> list[VersionedRecord]:
-        """The versions that are valid at some time within the bounds, both inclusive, by timestamp."""
+        """Returns the versions that are valid at some time within the bounds, both inclusive, by timestamp."""
         first = max(bisect_right(self.times, from_time) - 1, 0)
         places = range(first, bisect_right(self.times, to_time))
         return [version for place in places if (version := self._version(place)) is not None]

@@ -80,11 +80,11 @@ class LayeredWindowStore(SegmentedStore[Segments]):
         return bool(self._overlay) or self._segments != self._committed_segments
 
     def fetch_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
-        """Values and timestamps of (key, start) pairs."""
+        """Returns the values and timestamps of (key, start) pairs."""
         return unpack_values(self._read(keys, starts))
 
     def peek_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
-        """As :meth:`fetch_many`, but windows that expired since the last commit have their values."""
+        """Works like :meth:`fetch_many`, but windows that expired since the last commit have their values."""
         return unpack_values(self._read(keys, starts, also_expired=True))
 
     def keys_from(self, first_start: int) -> Iterator[tuple[bytes, int]]:
@@ -95,7 +95,7 @@ class LayeredWindowStore(SegmentedStore[Segments]):
     def put_many(
         self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
     ) -> Int64Array:
-        """Write values of (key, start) pairs, in this order; ``None`` deletes. Returns the places of expired ones."""
+        """Writes values of (key, starts) pairs, in this order; ``None`` deletes. Returns the places of expired ones."""
         self._metrics.puts += len(keys)
         expired = _NO_PLACES
         if not keys:
@@ -183,7 +183,7 @@ class LayeredWindowStore(SegmentedStore[Segments]):
         return sum(map(packed_bytes, self._overlay.values()))
 
     def stage(self, batch: Any) -> bytes | None:
-        """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
+        """Adds the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
         expired = self._segments.expired_range()
         if expired is not None:
             self._committed.stage_delete_range(batch, *expired)
@@ -210,14 +210,14 @@ class LayeredWindowStore(SegmentedStore[Segments]):
         self._cache.shrink()
 
     def rollback(self) -> None:
-        """Forget what was not committed."""
+        """Discards what was not committed."""
         super().rollback()
         self._overlay = {}
 
     def stage_restored(
         self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array
     ) -> tuple[int, bytes | None]:
-        """Add changelog records to a commit without overlay and logging.
+        """Adds changelog records to a commit without overlay and logging.
 
         Returns:
             how many were taken (records of expired windows are skipped), and metadata to keep if it changed.

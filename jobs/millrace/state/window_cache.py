@@ -25,15 +25,15 @@ class WindowCache:
         self._estimates: dict[int, int] = {}
 
     def window(self, start: int) -> dict[bytes, Packed] | None:
-        """What is known of a window."""
+        """Returns the cached content of a window."""
         return self._windows.get(start)
 
     def is_complete(self, start: int) -> bool:
-        """Whether a key that :meth:`window` does not have is nowhere."""
+        """Returns whether a key that :meth:`window` does not have is nowhere."""
         return start in self._complete
 
     def merge(self, start: int, table: dict[bytes, Packed], *, complete: bool) -> None:
-        """Remember committed values of one window; the table may be kept.
+        """Remembers committed values of one window; the table may be kept.
 
         Args:
             start: start of the window.
@@ -52,16 +52,16 @@ class WindowCache:
         self._estimates[start] = self._estimates.get(start, 0) + table_bytes(table)
 
     def add(self, start: int, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
-        """Remember values that were read."""
+        """Remembers values that were read."""
         self.merge(start, dict(zip(keys, values, strict=True)), complete=False)
 
     def expire(self, first_start: int) -> None:
-        """Forget the windows that start before ``first_start``."""
+        """Discards the windows that start before ``first_start``."""
         for start in [start for start in self._windows if start < first_start]:
             self._drop(start)
 
     def shrink(self) -> None:
-        """Drop the oldest windows until the budget is kept."""
+        """Drops the oldest windows until the budget is kept."""
         if sum(self._estimates.values()) <= self._budget:
             return
         # Overwritten entries were counted twice: count again before dropping anything.
@@ -72,7 +72,7 @@ class WindowCache:
             self._drop(start)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Discards everything."""
         self._windows.clear()
         self._complete.clear()
         self._estimates.clear()

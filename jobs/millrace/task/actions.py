@@ -27,7 +27,7 @@ _STRICT = ConfigDict(extra="forbid")
 
 
 def task_action(name: str) -> Callable[[_Kind], _Kind]:
-    """Register a frozen dataclass, called with a task, as the action ``name``.
+    """Registers a frozen dataclass, called with a task, as the action ``name``.
 
     Its fields and what it returns must be what JSON has, and paths. It must not write to stores.
     """
@@ -43,12 +43,12 @@ def task_action(name: str) -> Callable[[_Kind], _Kind]:
 
 
 def action_names() -> tuple[str, ...]:
-    """Name every action there is."""
+    """Returns the names of all actions."""
     return tuple(sorted(_KINDS))
 
 
 def to_named(action: TaskAction) -> tuple[str, dict[str, Any]]:
-    """Give the name and the arguments of an action.
+    """Gives the name and the arguments of an action.
 
     Raises:
         OperationError: it is not registered.
@@ -63,7 +63,7 @@ def to_named(action: TaskAction) -> tuple[str, dict[str, Any]]:
 
 
 def from_named(name: str, arguments: Mapping[str, Any]) -> TaskAction:
-    """Give the action of a name.
+    """Gives the action of a name.
 
     Raises:
         OperationError: there is none of that name, or it takes other arguments.
@@ -88,7 +88,7 @@ def from_named(name: str, arguments: Mapping[str, Any]) -> TaskAction:
 @task_action("link-database")
 @dataclass(frozen=True)
 class LinkDatabase:
-    """Has a task copy its database, in hard links.
+    """The action that copies a task's database, in hard links.
 
     Args:
         directory: where the copies go, on the file system of the state directory.
@@ -109,7 +109,7 @@ class LinkDatabase:
 @task_action("compact-database")
 @dataclass(frozen=True)
 class CompactDatabase:
-    """Has a task begin to compact its database in the background, or tell how far it is.
+    """The action that begins to compact a task's database in the background, or reports its progress.
 
     Args:
         budget_s: for how long parts are begun, seconds; ``None`` only looks.
@@ -120,7 +120,7 @@ class CompactDatabase:
     budget_s: float | None = None
 
     def __call__(self, task: Task) -> Mapping[str, Any] | None:
-        """The progress; ``None`` where nothing was begun since the task's stores were opened."""
+        """Returns the progress; ``None`` where nothing was begun since the task's stores were opened."""
         if not task.spec.sub_topology.stores:
             return None
         if self.budget_s is not None:
@@ -132,7 +132,7 @@ class CompactDatabase:
 @task_action("checkpoint-stores")
 @dataclass(frozen=True)
 class CheckpointTask:
-    """Has a task keep its stores as they are, in hard links.
+    """The action that keeps a task's stores as they are, in hard links.
 
     Args:
         directory: where the checkpoints of all tasks go.
@@ -143,7 +143,7 @@ class CheckpointTask:
     directory: Path
 
     def __call__(self, task: Task) -> list[list[Any]]:
-        """The offsets that the stores stand for: topic, partition and offset of each."""
+        """Returns the offsets that the stores stand for: topic, partition and offset of each."""
         target = self.directory / task.spec.name
         # An attempt before this one may have come this far.
         shutil.rmtree(target, ignore_errors=True)

@@ -11,7 +11,7 @@ from millrace.topology.topic_partition import TopicPartition
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """What a task processes and commits at once.
+    """The records that a task processes and commits at once.
 
     Args:
         rows: what was read of the ranges, in any order.
@@ -31,7 +31,7 @@ class TaskBatch:
         return sum(len(batch) for batch in self.rows)
 
     def of(self, inputs: Iterable[TopicPartition], rows: Sequence[InputBatch]) -> TaskBatch:
-        """The part of a batch of all tasks that one of them has.
+        """Returns the part of a batch of all tasks that one of them has.
 
         Args:
             inputs: the task's input partitions.

@@ -48,7 +48,7 @@ class BufferView:
         self._keys, self._changes, self._rows, self._ordinals, self._order = [], [], [], [], ()
 
     def lookup(self, keys: list[bytes], order: tuple[IntArray, ...]) -> list[BufferedChange | None]:
-        """What waits for each key, as of the key's place in the order."""
+        """Returns the buffered records of each key, as of the key's position in the order."""
         last = last_changes_before(self._keys, self._order, keys, order).tolist()
         return [
             self._buffer.get_committed(key) if change < 0 else self._changes[change]

@@ -47,7 +47,7 @@ class OutputBatch:
         return len(self.keys)
 
     def filter(self, mask: BoolArray) -> OutputBatch:
-        """The records where ``mask`` is true."""
+        """Returns the records where ``mask`` is true."""
         rows = np.flatnonzero(mask)
         return replace(
             self,
@@ -79,10 +79,10 @@ class Collector(Protocol):
         """
 
     def refused(self, batch: OutputBatch) -> list[Refusal]:
-        """The records of a batch that their topic does not take, by row."""
+        """Returns the records of a batch that their topic does not take, by row."""
 
     def partition_count(self, topic: str, /) -> int:
-        """How many partitions ``topic`` has.
+        """Returns how many partitions ``topic`` has.
 
         Raises:
             UnknownTopicError: there is no such topic.
@@ -116,6 +116,6 @@ class OutputBuffer:
         raise StateError(f"Nothing of the topology is written to {topic} here.", remedy="report it")
 
     def take(self) -> list[OutputBatch]:
-        """What was kept; it is forgotten here."""
+        """Returns what was kept, and discards it."""
         sent, self._sent = self._sent, []
         return sent

@@ -84,7 +84,7 @@ class Column:
         return np.fromiter((value is None for value in self.objects), dtype=bool, count=len(self.objects))
 
     def take(self, indices: IntArray) -> Column:
-        """The rows at ``indices``, in that order."""
+        """Returns the rows at ``indices``, in that order."""
         # Objects cost ten times an Arrow take, so they are not carried along beside it.
         if self._arrow is not None and self._is_arrow:
             return Column(arrow=self._arrow.take(pa.array(indices)))
@@ -92,7 +92,7 @@ class Column:
         return Column(objects=[objects[index] for index in indices.tolist()])
 
     def where(self, mask: BoolArray) -> Column:
-        """The column with nulls where ``mask`` is false."""
+        """Returns the column with nulls where ``mask`` is false."""
         if mask.all():
             return self
         if self._arrow is not None and self._is_arrow:
@@ -102,7 +102,7 @@ class Column:
         return Column(objects=[value if kept else None for value, kept in rows])
 
     def scattered(self, places: IntArray, count: int) -> Column:
-        """A column of ``count`` rows that has this one's at ``places``, and nulls elsewhere."""
+        """Returns a column of ``count`` rows that has this one's at ``places``, and nulls elsewhere."""
         rows = np.full(count, -1, dtype=np.int64)
         rows[places] = np.arange(len(places), dtype=np.int64)
         if self.is_arrow:
@@ -112,7 +112,7 @@ class Column:
 
     @staticmethod
     def concat(columns: Sequence[Column]) -> Column:
-        """The columns one after the other, in Arrow where all are in Arrow with one type."""
+        """Returns the columns one after the other, in Arrow where all are in Arrow with one type."""
         if len(columns) == 1:
             return columns[0]
         if any(isinstance(column, WindowedColumn) for column in columns):
@@ -160,7 +160,7 @@ class WindowedColumn(Column):
         return np.zeros(len(self), dtype=bool)
 
     def take(self, indices: IntArray) -> WindowedColumn:
-        """The rows at ``indices``, in that order."""
+        """Returns the rows at ``indices``, in that order."""
         return WindowedColumn(self.inner.take(indices), self.starts[indices], self.ends[indices])
 
 
@@ -199,7 +199,7 @@ class CogroupedColumn(Column):
         return self.inner.null_mask()
 
     def take(self, indices: IntArray) -> CogroupedColumn:
-        """The rows at ``indices``, in that order."""
+        """Returns the rows at ``indices``, in that order."""
         return CogroupedColumn(self.inner.take(indices), self.inputs[indices])
 
 

@@ -32,7 +32,7 @@ _ROW_NUMBER = "record.row"
 def evaluate(
     expression: pc.Expression, records: Records, failures: FailureHandler, node: str, *, check: Check | None = None
 ) -> tuple[Column, IntArray | None]:
-    """The expression's value for each record.
+    """Returns the expression's value for each record.
 
     Args:
         expression: what to compute.

@@ -295,7 +295,7 @@ class FailureHandler:
         return response
 
     def places(self, records: Records) -> list[RecordPosition]:
-        """Where records came from: from the batch's rows, or, those that waited, from rows of earlier ones."""
+        """Returns the sources of records: rows of the batch or, for buffered records, of earlier ones."""
         assert self._batch is not None
         batch, rows = self._batch, records.origin
         topics = [batch.topics[topic] for topic in batch.topic[rows].tolist()]
@@ -325,7 +325,7 @@ def _pass_on(error: Exception) -> None:
 
 
 def processed_record(records: Records, row: int) -> ProcessedRecord:
-    """A row as the node saw it, for its handler."""
+    """Returns a row as the node saw it, for its handler."""
     headers = None if records.headers is None else records.headers[row]
     return ProcessedRecord(
         key=records.keys.objects[row],

@@ -26,7 +26,7 @@ _NO_PROGRESS_LIMIT_S = 30.0
 def read_gap(
     config: StreamsConfig, topics: tuple[str, ...], place: TopicPartition, *, start: int, end: int
 ) -> tuple[InputBatch, int]:
-    """The committed records of a partition with offsets from ``start`` up to ``end``.
+    """Returns the committed records of a partition with offsets from ``start`` up to ``end``.
 
     Args:
         config: the application's configuration.

@@ -49,7 +49,7 @@ OpenReader = Callable[[StreamsConfig, str, Mapping[int, int | None]], GlobalTopi
 
 @dataclass
 class UnreportedCounts:
-    """What a copy dropped and has to tell: in the transaction of the batch that brought it forward.
+    """The records that a copy dropped and has to report, in the transaction of the batch that brought it forward.
 
     Args:
         dropped: how many records of the topic were dropped, by reason.
@@ -72,7 +72,7 @@ class UnreportedCounts:
 
 
 class GlobalCopy:
-    """One open copy. Any thread of the process may read it and have it brought forward.
+    """An open copy. Any thread of the process may read it and bring it forward.
 
     Args:
         spec: the global store.
@@ -109,7 +109,7 @@ class GlobalCopy:
 
     @property
     def position(self) -> TaskPosition:
-        """How far it is."""
+        """Returns its position."""
         return self._state.position
 
     @property
@@ -145,7 +145,10 @@ class GlobalCopy:
                 raise
 
     def take_unreported(self) -> UnreportedCounts:
-        """What was dropped since the last call; only the first copy of a host tells, so that each is told once."""
+        """Returns what was dropped since the last call.
+
+        Only the first copy of a host reports them, so that each is reported once.
+        """
         with self._turn:
             unreported, self._unreported = self._unreported, UnreportedCounts()
         return unreported
@@ -275,7 +278,7 @@ class GlobalCopies:
         self._guard = threading.Lock()
 
     def copy(self, spec: GlobalStoreSpec, config: StreamsConfig) -> GlobalCopy:
-        """The copy of a global store, opened at the first call.
+        """Returns the copy of a global store, opened at the first call.
 
         Raises:
             StateError: see :class:`GlobalCopy`.

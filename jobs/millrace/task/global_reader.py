@@ -19,7 +19,7 @@ _FETCH_WAIT_MS = 100
 
 @dataclass(frozen=True)
 class GlobalRows:
-    """What was read of a global topic.
+    """The rows read of a global topic.
 
     Args:
         batch: committed records, by partition in the order of their offsets.
@@ -32,10 +32,10 @@ class GlobalRows:
 
 
 class GlobalTopicReader(Protocol):
-    """Where the records of a global topic come from."""
+    """The reader of a global topic."""
 
     def read(self, ends: Mapping[int, int]) -> GlobalRows:
-        """Committed records before an end offset of each partition, those that were not read yet.
+        """Returns the committed records before an end offset of each partition, those that were not read yet.
 
         Waits a moment where there are none. Records at and behind the ends are kept for a later call.
 
@@ -75,7 +75,7 @@ class BrokerTopicReader:
         )
 
     def read(self, ends: Mapping[int, int]) -> GlobalRows:
-        """Committed records before an end offset of each partition."""
+        """Returns the committed records before an end offset of each partition."""
         if any(self._reached.get(partition, -1) < end for partition, end in ends.items()):
             self._poll()
         wanted: list[PartitionColumns] = []

@@ -64,7 +64,7 @@ class InputBatch:
         return len(self.offset)
 
     def take(self, indices: IntArray) -> InputBatch:
-        """The rows at ``indices``, in that order."""
+        """Returns the rows at ``indices``, in that order."""
         arrow_indices = pa.array(indices)
         return InputBatch(
             self.topics,
@@ -79,7 +79,7 @@ class InputBatch:
         )
 
     def slice(self, length: int) -> InputBatch:
-        """The first ``length`` rows."""
+        """Returns the first ``length`` rows."""
         return self if length == len(self) else self.take(np.arange(length, dtype=np.int64))
 
     @property
@@ -93,14 +93,14 @@ class InputBatch:
 
 
 def empty_input(topics: Sequence[str]) -> InputBatch:
-    """An input without rows."""
+    """Returns an input without rows."""
     none = np.empty(0, dtype=np.int64)
     no_bytes = pa.array([], type=pa.binary())
     return InputBatch(tuple(topics), none, none, none, none, no_bytes, no_bytes)
 
 
 def concat_inputs(batches: Sequence[InputBatch]) -> InputBatch:
-    """The rows of batches over the same topics, one after the other."""
+    """Returns the rows of batches over the same topics, one after the other."""
     if len(batches) == 1:
         return batches[0]
     return InputBatch(
@@ -116,8 +116,10 @@ def concat_inputs(batches: Sequence[InputBatch]) -> InputBatch:
 
 
 def in_stream_order(batch: InputBatch) -> InputBatch:
-    """The rows as Kafka Streams would take them: by offset within a partition, across partitions always from the one
-    whose next record has the smallest timestamp.
+    """Returns the rows in the order in which Kafka Streams would take them.
+
+    That is by offset within a partition, and across partitions always from the one whose next record has the smallest
+    timestamp.
 
     A record can only be taken after all records before it in its partition, so its place is decided by the largest
     timestamp up to it: sorting by each partition's running maximum, ties by topic and partition, is the same order.
@@ -147,7 +149,8 @@ def _runs(*columns: IntArray) -> list[tuple[int, int]]:
 
 
 def decided_length(batch: InputBatch, ranges: Mapping[TopicPartition, OffsetRange]) -> int:
-    """How many rows of ``batch`` (in stream order) are certain to come before everything that is still on the broker.
+    """Returns how many rows of ``batch`` (in stream order) certainly come before everything that is still on the
+    broker.
 
     The next record of an input that has more may be as old as any, so nothing after that input's last row is certain;
     an input that has more and brought no row decides nothing. With a single input everything is certain.
@@ -173,8 +176,9 @@ def decided_length(batch: InputBatch, ranges: Mapping[TopicPartition, OffsetRang
 def positions_after(
     batch: InputBatch, length: int, ranges: Mapping[TopicPartition, OffsetRange]
 ) -> dict[TopicPartition, int]:
-    """The offset of each input partition after the first ``length`` rows: its range's end when all its rows are among
-    them, otherwise the offset of its first row that is not.
+    """Returns the offset of each input partition after the first ``length`` rows.
+
+    It is its range's end when all its rows are among them, otherwise the offset of its first row that is not.
     """
     positions = {place: offsets.end for place, offsets in ranges.items()}
     for row in range(length, len(batch)):
@@ -184,5 +188,5 @@ def positions_after(
 
 
 def readable(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
-    """Offsets as a line of the log has them."""
+    """Returns the offsets as a line of the log has them."""
     return {f"{topic}-{partition}": offset for (topic, partition), offset in offsets.items()}

@@ -13,7 +13,7 @@ from millrace.task.records import concat_objects, object_array
 
 
 def input_rows(parts: Sequence[PartitionColumns], topics: tuple[str, ...]) -> InputBatch:
-    """The records of topic-partitions, one part behind the other.
+    """Returns the records of topic-partitions, one part behind the other.
 
     Args:
         parts: of any of the topics.

@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 def check_newest_run(spec: TaskSpec) -> None:
-    """Ask the status topic whether the task's driver is the newest one.
+    """Asks the status topic whether the task's driver is the newest one.
 
     Args:
         spec: the task; one without a driver is not asked for.

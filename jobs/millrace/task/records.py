@@ -50,7 +50,7 @@ class Records:
         return len(self.timestamps)
 
     def take(self, indices: IntArray) -> Records:
-        """The records at ``indices``, in that order."""
+        """Returns the records at ``indices``, in that order."""
         return Records(
             self.keys.take(indices),
             self.values.take(indices),
@@ -64,25 +64,25 @@ class Records:
         )
 
     def filter(self, mask: BoolArray) -> Records:
-        """The records where ``mask`` is true."""
+        """Returns the records where ``mask`` is true."""
         if mask.all():
             return self
         return self.take(np.flatnonzero(mask))
 
     def with_values(self, values: Column) -> Records:
-        """The same records with other values."""
+        """Returns the same records with other values."""
         return replace(self, values=values)
 
     def with_change(self, values: Column, old_values: Column | None) -> Records:
-        """The same changes of a table with other new and old values."""
+        """Returns the same changes of a table with other new and old values."""
         return replace(self, values=values, old_values=old_values)
 
     def without_superseded(self) -> Records:
-        """The records but those that came out of order."""
+        """Returns the records but those that came out of order."""
         return self if self.superseded is None else self.filter(~self.superseded)
 
     def with_keys(self, keys: Column) -> Records:
-        """The same records with other keys."""
+        """Returns the same records with other keys."""
         return replace(self, keys=keys)
 
     def expand(self, parents: IntArray, ordinals: IntArray, keys: Column | None, values: Column) -> Records:
@@ -105,12 +105,15 @@ class Records:
         )
 
     def for_child(self, position: int) -> Records:
-        """The same records as the child at ``position`` of a fan-out meets them."""
+        """Returns the same records as the child at ``position`` of a fan-out meets them."""
         return replace(self, order=(*self.order, np.full(len(self), position, dtype=np.int64)))
 
 
 def concat_orders(orders: Sequence[tuple[IntArray, ...]]) -> tuple[IntArray, ...]:
-    """The order columns of several batches one after the other; a batch with fewer columns is filled up with 0."""
+    """Returns the order columns of several batches one after the other.
+
+    A batch with fewer columns is filled up with 0.
+    """
     depth = max(map(len, orders))
     return tuple(
         np.concatenate([order[level] if level < len(order) else np.zeros_like(order[0]) for order in orders])
@@ -119,7 +122,7 @@ def concat_orders(orders: Sequence[tuple[IntArray, ...]]) -> tuple[IntArray, ...
 
 
 def sorted_places(order: tuple[IntArray, ...]) -> IntArray:
-    """The rows in the order of their places; stable."""
+    """Returns the rows in the order of their places; stable."""
     # lexsort sorts by its last key first.
     return np.lexsort(tuple(reversed(order))).astype(np.int64)
 
@@ -153,7 +156,7 @@ def concat_old_values(batches: Sequence[Records]) -> Column | None:
 
 
 def concat_superseded(batches: Sequence[Records]) -> BoolArray | None:
-    """Which changes of several batches came out of order; ``None`` where none did."""
+    """Returns which changes of several batches came out of order; ``None`` where none did."""
     if all(batch.superseded is None for batch in batches):
         return None
     return np.concatenate(
@@ -162,7 +165,7 @@ def concat_superseded(batches: Sequence[Records]) -> BoolArray | None:
 
 
 def concat_objects(parts: Sequence[ObjectArray | None], lengths: Sequence[int]) -> ObjectArray | None:
-    """Headers or places of several batches one after the other; ``None`` where none has any."""
+    """Returns the headers or places of several batches one after the other; ``None`` where none has any."""
     if all(part is None for part in parts):
         return None
     return np.concatenate(
@@ -174,6 +177,6 @@ def concat_objects(parts: Sequence[ObjectArray | None], lengths: Sequence[int]) 
 
 
 def object_array(values: Sequence[Any]) -> ObjectArray:
-    """A one-dimensional array of ``values``, whatever they are."""
+    """Returns a one-dimensional array of ``values``, whatever they are."""
     # Assigning a list of equally long lists would make numpy see two dimensions.
     return np.fromiter(values, dtype=object, count=len(values))

@@ -33,7 +33,7 @@ class RoutingSink:
         self._sinks: dict[str, Sink] = {}
 
     def outputs(self, records: Records, collector: Collector, failures: FailureHandler) -> Iterator[Output]:
-        """As :meth:`Sink.outputs`, for each topic that is chosen.
+        """Works like :meth:`Sink.outputs`, for each topic that is chosen.
 
         Raises:
             SerializationError: a key or value cannot be written, and the handler does not resume.

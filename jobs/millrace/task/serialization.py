@@ -21,12 +21,12 @@ from millrace.task.columns import Column, WindowedColumn
 
 
 def or_default(serde: Serde | None) -> Serde:
-    """The serde, or the one of applications that name none: bytes as they are."""
+    """Returns the serde, or the one of applications that name none: bytes as they are."""
     return BytesSerde() if serde is None else serde
 
 
 def read_stored(serde: Serde, data: bytes, *, store: str) -> Any:
-    """What bytes of a store are. Where they cannot be read, no record is to blame.
+    """Returns the value of a store's bytes. Where they cannot be read, no record is to blame.
 
     Raises:
         StateError: the bytes are not what the serde writes.
@@ -42,12 +42,12 @@ def read_stored(serde: Serde, data: bytes, *, store: str) -> Any:
 
 
 def is_of_user(serde: Serde) -> bool:
-    """Whether it is not one of Millrace's, each of which knows what it writes."""
+    """Returns whether it is not one of Millrace's, each of which knows what it writes."""
     return isinstance(serde, FunctionSerde) or not type(serde).__module__.startswith("millrace.")
 
 
 def to_bytes_array(column: Column, serde: Serde) -> pa.Array:
-    """The column as a binary array.
+    """Returns the column as a binary array.
 
     Raises:
         SerializationError: a value is not of the serde's type.
@@ -74,7 +74,7 @@ def _json_of(kind: pa.StructType) -> JsonSerde | None:
 
 
 def to_bytes_list(column: Column, serde: Serde) -> list[bytes | None]:
-    """The column as a list of bytes."""
+    """Returns the column as a list of bytes."""
     if isinstance(column, WindowedColumn):
         return _windowed_to_bytes(column, serde)
     if column.is_arrow:

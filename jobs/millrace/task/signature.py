@@ -54,7 +54,7 @@ class Signature:
     reset: int = 0
 
     def to_metadata(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
-        """The metadata text of each input partition.
+        """Returns the metadata text of each input partition.
 
         Args:
             offsets: the offsets that are committed for the task's input partitions.
@@ -76,7 +76,10 @@ class Signature:
 
     @classmethod
     def of(cls, commits: Mapping[TopicPartition, CommittedOffset]) -> Signature | None:
-        """The signature beside the commits of a task's partitions; ``None`` where one of them is not signed by us."""
+        """Returns the signature beside the commits of a task's partitions.
+
+        It is ``None`` where one of them is not signed by us.
+        """
         partition_times: dict[TopicPartition, int] = {}
         values: dict[str, int] = {}
         for place, commit in commits.items():

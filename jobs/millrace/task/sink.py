@@ -53,7 +53,9 @@ class Sink:
         self._value_serde = or_default(node.value_serde)
 
     def outputs(self, records: Records, collector: Collector, failures: FailureHandler) -> Iterator[Output]:
-        """The records as bytes, for the topic's partitions: see :meth:`encode`. None where the topic takes nothing.
+        """Yields the records as bytes, for the topic's partitions: see :meth:`encode`.
+
+        There are none where the topic takes nothing.
 
         Raises:
             UnknownTopicError: a record names the topic, which does not exist, and the production handler does not
@@ -83,7 +85,7 @@ class Sink:
                 failures.refused(error, origin, record_of(batch, row))
 
     def encode(self, records: Records, partition_count: int | None, failures: FailureHandler) -> Output:
-        """The records as bytes, and their order columns. Those that cannot be written are left to the handler.
+        """Returns the records as bytes, and their order columns. Those that cannot be written are left to the handler.
 
         Args:
             records: what reached the node.
@@ -214,7 +216,7 @@ class Sink:
 
 
 def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArray, ...]]) -> OutputBatch:
-    """What several sinks wrote to one topic, in the order of a record-by-record walk.
+    """Returns what several sinks wrote to one topic, in the order of a record-by-record walk.
 
     Args:
         batches: output of the sinks.
@@ -246,7 +248,7 @@ def _origins(batch: OutputBatch) -> IntArray:
 
 
 def record_of(batch: OutputBatch, row: int) -> ProducerRecord:
-    """One record of a batch, for its handler."""
+    """Returns one record of a batch, for its handler."""
     partition = batch.partitions if isinstance(batch.partitions, int) else int(batch.partitions[row])
     return ProducerRecord(
         topic=batch.topic,

@@ -62,7 +62,7 @@ class Source:
         self._value_serde = or_default(node.value_serde)
 
     def read(self, batch: InputBatch, rows: IntArray) -> Records | None:
-        """The records in ``rows`` of the batch; ``None`` where none is left.
+        """Returns the records in ``rows`` of the batch; ``None`` where none is left.
 
         Raises:
             SerializationError: a row cannot be read, and the handler does not continue.
@@ -71,7 +71,7 @@ class Source:
         return self._with_event_time(batch, self._readable(batch, rows, self._failures.deserialization))
 
     def read_as_recorded(self, batch: InputBatch) -> Records:
-        """All records of the batch that can be read, at their records' own timestamps: those of a global topic.
+        """Returns all records of the batch that can be read, at their records' own timestamps: those of a global topic.
 
         Raises:
             SerializationError: a record cannot be read, and the handler does not continue.

@@ -19,7 +19,7 @@ _RUNS_S = 2.0
 
 
 def copied_task(spec: TaskSpec) -> CopiedTask | None:
-    """Describe the copy of a task; ``None`` where it has no stores on disk that changelogs back.
+    """Describes the copy of a task; ``None`` where it has no stores on disk that changelogs back.
 
     Args:
         spec: the task, with the state directory of the host that keeps the copy.
@@ -44,7 +44,7 @@ def copied_task(spec: TaskSpec) -> CopiedTask | None:
 
 
 def runs_of(commits: Mapping[TopicPartition, CommittedOffset]) -> Runs:
-    """What commits of an application's group say of its runs; foreign ones say nothing."""
+    """Returns what commits of an application's group say of its runs; foreign ones say nothing."""
     signatures = [signature for place, commit in commits.items() if (signature := Signature.of({place: commit}))]
     return Runs(
         newest=max((each.run for each in signatures), default=0),
@@ -66,7 +66,7 @@ class CopyOpener:
         self._runs: dict[str, tuple[float, Runs]] = {}
 
     def open(self, task: CopiedTask) -> StandbyCopy:
-        """Open the copy of a task.
+        """Opens the copy of a task.
 
         Raises:
             StateDirectoryLockedError: a task, or another standby, has the directory.

@@ -41,7 +41,7 @@ class TableView:
     def lookup(
         self, keys: list[bytes], order: tuple[IntArray, ...], as_of: IntArray | None = None
     ) -> tuple[list[bytes | None], IntArray]:
-        """The table's value for each key, as of the key's place in the order.
+        """Returns the table's value for each key, as of the key's place in the order.
 
         Args:
             keys: key bytes, one per record.

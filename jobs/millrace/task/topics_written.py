@@ -32,7 +32,7 @@ class TopicsWritten:
         self.limits.update(self.spec.part.topic_limits)
 
     def knows(self, topic: str) -> bool:
-        """Whether ``topic`` need not be asked for."""
+        """Returns whether ``topic`` need not be asked for."""
         return topic in self.partition_counts
 
     def learn(self, topic: str, *, dead_letters: bool = False) -> None:

@@ -74,7 +74,7 @@ class UntypedField:
         return [_kinds_of(leaf) for leaf in self._leaves]
 
     def column(self, rows: list[int], types: tuple[pa.DataType | None, ...]) -> pa.Array:
-        """The objects of some rows as an array.
+        """Returns the objects of some rows as an array.
 
         Args:
             rows: which.
@@ -143,7 +143,7 @@ def _inferred(value: Any) -> Kind:
 
 
 def group_by_types(fields: Mapping[str, UntypedField], count: int) -> Iterator[tuple[IntArray, Kinds]]:
-    """Rows whose fields have the same kinds, in the order in which the kinds first appear.
+    """Yields the rows whose fields have the same kinds, in the order in which the kinds first appear.
 
     Args:
         fields: by name.
@@ -185,7 +185,7 @@ class TypeFinder:
         self._check = check
 
     def types_of(self, kinds: Kinds) -> Types:
-        """The types of a group's leaves, for :meth:`UntypedField.column`.
+        """Returns the types of a group's leaves, for :meth:`UntypedField.column`.
 
         A null has any type: it is given the first one of a fixed list with which the expression can be computed.
         """

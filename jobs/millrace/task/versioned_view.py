@@ -58,7 +58,7 @@ class VersionedTableView:
     def lookup(
         self, keys: list[bytes], order: tuple[IntArray, ...], as_of: IntArray | None = None
     ) -> tuple[list[bytes | None], IntArray]:
-        """The table's value for each key, as it was at the key's place in the order.
+        """Returns the table's value for each key, as it was at the key's place in the order.
 
         Args:
             keys: key bytes, one per record.

@@ -21,8 +21,11 @@ from millrace.topology.topology import SubTopology
 
 
 def must_walk(sub_topology: SubTopology) -> bool:
-    """Whether a processor shares a store with another node, a table's transformer may look into its stores, or a store
-    forgets keys as they are used."""
+    """Returns whether the sub-topology must be walked record by record.
+
+    It must where a processor shares a store with another node, a table's transformer may look into its stores, or a
+    store evicts keys as they are used.
+    """
     if any(store.capacity is not None for store in sub_topology.stores):
         return True
     users: dict[str, int] = {}
@@ -113,7 +116,7 @@ def _one_by_one(records: Records) -> Iterator[Records]:
 
 
 def processor_nodes(sub_topology: SubTopology) -> tuple[ProcessorNode, ...]:
-    """The nodes whose processors users wrote, in the order in which they are initialised."""
+    """Returns the nodes whose processors users wrote, in the order in which they are initialised."""
     return tuple(
         node for node in sub_topology.processors if isinstance(node.operator, ProcessRecords | TableTransformValues)
     )

@@ -89,7 +89,7 @@ class WindowedTableView:
     def lookup(
         self, keys: Sequence[bytes], starts: IntArray, ends: IntArray, order: tuple[IntArray, ...]
     ) -> tuple[list[bytes | None], IntArray]:
-        """The table's value for each key and window, as of its place in the order.
+        """Returns the table's value for each key and window, as of its place in the order.
 
         Args:
             keys: un-windowed keys.

@@ -52,7 +52,7 @@ def written(
     value_serde: Serde | None = None,
     keys: Column | None = None,
 ) -> WrittenRecords:
-    """The records as bytes. In Kafka Streams, too, it is the node's record at which its store's serde fails.
+    """Returns the records as bytes. In Kafka Streams, too, it is the node's record at which its store's serde fails.
 
     Args:
         records: what reached the node.
@@ -89,7 +89,7 @@ def written(
 
 
 def is_of_a_record(error: Exception) -> bool:
-    """Whether what a serde raised is about what it was given, and not about Millrace or its surroundings."""
+    """Returns whether what a serde raised is about what it was given, and not about Millrace or its surroundings."""
     return isinstance(error, SerializationError) or not isinstance(error, MillraceError | MemoryError)
 
 

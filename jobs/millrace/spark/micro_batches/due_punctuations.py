@@ -10,7 +10,7 @@ LEAST_INTERVAL_S = 0.1
 
 
 class DuePunctuations:
-    """What the tasks said at the end of their last batches.
+    """The due punctuations, as tasks reported them at the end of their last batches.
 
     Args:
         wall_clock_ms: the clock of the workers' host, milliseconds since the epoch.
@@ -33,7 +33,7 @@ class DuePunctuations:
             self._due_ms[task] = due_ms
 
     def take(self) -> list[int]:
-        """The tasks whose punctuations are due now; none where some were taken a moment ago."""
+        """Returns the tasks whose punctuations are due now; none where some were taken a moment ago."""
         now_ms = self._wall_clock_ms()
         if now_ms - self._last_ms < LEAST_INTERVAL_S * 1000:
             return []
@@ -43,7 +43,7 @@ class DuePunctuations:
         return due
 
     def next_s(self) -> float | None:
-        """Seconds until :meth:`take` may give something; ``None`` where nothing is scheduled."""
+        """Returns the seconds until :meth:`take` may give something; ``None`` where nothing is scheduled."""
         if not self._due_ms:
             return None
         earliest_ms = max(min(self._due_ms.values()), self._last_ms + LEAST_INTERVAL_S * 1000)

@@ -11,7 +11,7 @@ from millrace.topology.topic_partition import TopicPartition
 
 
 def batch_ends(checkpoint: Path, batch_id: int) -> dict[TopicPartition, int]:
-    """End offset of every input partition of a batch; it begins where the batch before ended.
+    """Returns the end offset of every input partition of a batch; it begins where the batch before ended.
 
     Args:
         checkpoint: the query's checkpoint directory.

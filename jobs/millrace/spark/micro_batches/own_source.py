@@ -33,7 +33,7 @@ _OVERFLOW = re.compile(r"Record at topic \S+ partition \d+ offset \d+ has timest
 
 
 def unreadable_timestamp(error: BaseException) -> str:
-    """What Spark's source says of a record whose timestamp it cannot carry; empty for every other error."""
+    """Returns what Spark's source says of a record whose timestamp it cannot carry; empty for every other error."""
     found = _OVERFLOW.search(str(error))
     return found.group() if found is not None else ""
 
@@ -45,7 +45,7 @@ def read_by_workers(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> DataFrame:
-    """The columns of Spark's Kafka source and :data:`TIMESTAMP_MS`; one partition for each one of the topics.
+    """Returns the columns of Spark's Kafka source and :data:`TIMESTAMP_MS`; one partition for each one of the topics.
 
     The column ``timestamp`` is null where it cannot hold the record's.
 

@@ -155,7 +155,7 @@ class SparkQuery(SubTopologyQuery):
         self._log.info("query started", offsets=readable(self._committed))
 
     def request_stop(self) -> None:
-        """From now on a callback returns at once."""
+        """Makes callbacks return at once from now on."""
         self._stopping.set()
 
     def abandon(self, error: DriverFencedError) -> None:

@@ -55,9 +55,11 @@ def streaming_frame(
     config: StreamsConfig,
     starts: Mapping[TopicPartition, int],
 ) -> DataFrame:
-    """Rows for the tasks: ``partition``, ``offset``, ``timestamp`` (milliseconds), ``key``, ``value``, ``headers`` (a
-    JSON list of ``key`` and base64 ``value``, or null), and, where there are several input topics, ``topic`` (the
-    topic's place among them, sorted).
+    """Returns the rows for the tasks.
+
+    Their columns are ``partition``, ``offset``, ``timestamp`` (milliseconds), ``key``, ``value``, ``headers`` (a JSON
+    list of ``key`` and base64 ``value``, or null), and, where there are several input topics, ``topic`` (the topic's
+    index among them, sorted).
 
     Args:
         spark: the session.
@@ -78,7 +80,9 @@ def own_frame(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> DataFrame:
-    """The rows of :func:`streaming_frame` for a part of the input, without Spark's source, whatever their timestamps.
+    """Returns the rows of :func:`streaming_frame` for a part of the input, without Spark's source.
+
+    Any timestamp is allowed.
 
     A frame function sees a null ``timestamp`` where Spark's type cannot hold it; where the function also leaves the
     columns out that it does not know, the record has an invalid timestamp for the extractor: -1.
@@ -131,7 +135,7 @@ def bounded_frame(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> DataFrame:
-    """The same columns as :func:`streaming_frame` for a part of the input, without frame functions, not as a stream."""
+    """Returns the columns of :func:`streaming_frame` for a part of the input, as a batch without frame functions."""
     topics = sub_topology.input_topics(config.application_id)
     options = {
         **source_options(topics, config),

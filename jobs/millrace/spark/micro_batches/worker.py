@@ -39,7 +39,7 @@ _RETRIED = (BrokerUnavailableError, StateDirectoryLockedError, TaskMigratedError
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What a Spark task returns.
+    """The result of a Spark task.
 
     Args:
         task: name of the task, for example ``1_3``.

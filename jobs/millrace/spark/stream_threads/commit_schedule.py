@@ -41,7 +41,7 @@ class BatchLimit:
 
 
 class CommitSchedule:
-    """When a task is due.
+    """The schedule by which a task's commits are due.
 
     Args:
         interval_s: time between the starts of two batches with rows, seconds; it is not waited for where the input is
@@ -95,11 +95,11 @@ class CommitSchedule:
         self._asked = True
 
     def recommits(self, now: float) -> bool:
-        """Whether the committed offsets are so old that they are committed again."""
+        """Returns whether the committed offsets are so old that they are committed again."""
         return now >= self._recommit_at
 
     def due_in(self, now: float, read: TaskInput) -> float:
-        """Seconds until the next batch; infinite where there is nothing to do."""
+        """Returns the seconds until the next batch; infinite where there is nothing to do."""
         waits = [self._recommit_at - now]
         if self._punctuation_ms is not None:
             waits.append((self._punctuation_ms - self._wall_clock_ms()) / 1000)

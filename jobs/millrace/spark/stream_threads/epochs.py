@@ -64,7 +64,7 @@ class Epochs:
         return self._run.exception
 
     def start(self) -> None:
-        """Start the query, whose threads then connect to the driver."""
+        """Starts the query, whose threads then connect to the driver."""
         self._stopping.clear()
         self._failure = None
         ticks = (
@@ -77,7 +77,7 @@ class Epochs:
         _log.info("stream threads start", query=self.name)
 
     def request_stop(self) -> None:
-        """No further epoch begins."""
+        """Lets no further epoch begin."""
         self._stopping.set()
 
     @property
@@ -86,7 +86,7 @@ class Epochs:
         return self._running
 
     def launched(self) -> tuple[LaunchedThread, ...]:
-        """The threads of the epoch that Spark runs at the moment, as far as it can be asked."""
+        """Returns the threads of the epoch that Spark runs at the moment, as far as it can be asked."""
         query = self._run.query
         if query is None:
             return ()
@@ -98,7 +98,7 @@ class Epochs:
             return ()
 
     def end_rest(self, epoch: int | None) -> None:
-        """Return once an epoch is over whose threads have left; what never came to the driver is cancelled.
+        """Returns once an epoch is over whose threads have left; what never came to the driver is cancelled.
 
         Args:
             epoch: number of the epoch.
@@ -113,7 +113,7 @@ class Epochs:
             self._spark.sparkContext.cancelJobGroup(str(query.runId))
 
     def stop(self, timeout_s: float) -> None:
-        """Stop the query, whose threads were ended before.
+        """Stops the query, whose threads were ended before.
 
         Raises:
             OperationError: it did not stop in time.

@@ -40,7 +40,7 @@ class MessageError(MillraceError):
 
 
 class Channel:
-    """One side of a connection. One thread may send while another one receives.
+    """A side of a connection. One thread may send while another one receives.
 
     Args:
         connection: a connected socket; its timeout is the longest silence, and the longest wait for a reader.
@@ -74,7 +74,7 @@ class Channel:
         """Number of messages received."""
 
     def send(self, message: bytes) -> int:
-        """Send a message; gives its number, from 1.
+        """Sends a message; gives its number, from 1.
 
         Raises:
             MessageError: it is too long.
@@ -88,7 +88,7 @@ class Channel:
         return number
 
     def receive(self) -> bytes:
-        """Wait for the next message.
+        """Waits for the next message.
 
         Raises:
             MessageError: it is too long, or not signed as it should be.

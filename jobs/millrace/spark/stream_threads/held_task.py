@@ -61,7 +61,7 @@ class HeldThreadTask:
         return self._spec.inputs
 
     def open(self) -> BatchOutcome:
-        """Open it, or take it over as it is from the thread before."""
+        """Opens it, or takes it over as it is from the thread before."""
         held = self._held = self._warm.hold(self._spec, self._reporter)
         if self._is_stale:
             held.task.close()
@@ -76,7 +76,7 @@ class HeldThreadTask:
         return self._used(self._in_use(), lambda task: task.run_batch(batch))
 
     def act(self, action: str, arguments: Mapping[str, object]) -> object:
-        """Do a named action; where it fails the task stays open."""
+        """Does a named action; where it fails the task stays open."""
         held = self._in_use()
         try:
             return self._act(held.task, action, arguments)
@@ -84,12 +84,12 @@ class HeldThreadTask:
             self._warm.release(held)
 
     def explain(self, error: MillraceError) -> None:
-        """Close the task and raise why its input cannot be read."""
+        """Closes the task and raises why its input cannot be read."""
         held = self._in_use()
         self._used(held, lambda task: task.explain(error))
 
     def close(self) -> None:
-        """Close it, unless another process has asked for it."""
+        """Closes it, unless another process has asked for it."""
         held, self._held = self._held, None
         if held is not None and self._warm.use(held):
             self._warm.discard(held)

@@ -27,7 +27,7 @@ class LaunchedThread:
 
 
 def launched_threads(session: SparkSession, group: str) -> tuple[LaunchedThread, ...]:
-    """Ask Spark which tasks of a job group run, by their slots.
+    """Asks Spark which tasks of a job group run, by their slots.
 
     Args:
         session: the session.
@@ -54,7 +54,7 @@ def launched_threads(session: SparkSession, group: str) -> tuple[LaunchedThread,
 def unconnected(
     launched: Collection[LaunchedThread], connected: Collection[int], *, after_s: float
 ) -> tuple[LaunchedThread, ...]:
-    """Find the threads that should have connected to the driver by now.
+    """Finds the threads that should have connected to the driver by now.
 
     Args:
         launched: what Spark runs.
@@ -65,7 +65,9 @@ def unconnected(
 
 
 def described(threads: Collection[LaunchedThread], address: str) -> str:
-    """Say of which threads nothing was heard, and what to do; empty where there are none. The same text while it lasts.
+    """Says of which threads nothing was heard, and what to do; empty where there are none.
+
+    The same text while it lasts.
 
     Args:
         threads: the threads.

@@ -32,7 +32,7 @@ M = TypeVar("M")
 
 
 class HeldState(StrEnum):
-    """What a process, or the disk of its host, has of a task."""
+    """The state of a task that a process, or the disk of its host, has."""
 
     OPEN = "open"
     DISK = "disk"
@@ -40,7 +40,7 @@ class HeldState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """What a stream thread does with a task."""
+    """The state of a task on a stream thread."""
 
     OPENING = "opening"
     RESTORING = "restoring"
@@ -111,13 +111,13 @@ class Hello:
         return self.host, self.state_dir
 
     def is_earlier_attempt_of(self, other: Hello) -> bool:
-        """Whether Spark has started the same stream thread again since."""
+        """Returns whether Spark has started the same stream thread again since."""
         return (self.epoch, self.slot) == (other.epoch, other.slot) and self.attempt < other.attempt
 
 
 @dataclass(frozen=True)
 class TaskReport:
-    """How far a task is.
+    """The report of a task's progress.
 
     Args:
         task: its name.
@@ -152,7 +152,7 @@ class TaskReport:
 
 @dataclass(frozen=True)
 class StandbyReport:
-    """How far a standby copy is.
+    """The report of a standby copy's progress.
 
     Args:
         task: name of the task.
@@ -171,7 +171,7 @@ class StandbyReport:
 
 @dataclass(frozen=True)
 class ThreadTiming:
-    """What a stream thread spent its time on since it began.
+    """The time that a stream thread has spent since it began, by activity.
 
     Args:
         poll_s: reading, seconds.
@@ -196,7 +196,7 @@ class ThreadTiming:
 
 @dataclass(frozen=True)
 class Report:
-    """What a thread has and does: each second, and at once when a task was opened, released or paused.
+    """The report of a thread: each second, and at once when a task was opened, released or paused.
 
     Args:
         sequence: number of the report in its connection; an older one than the last is ignored.
@@ -218,7 +218,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of an ``Act`` or a ``CommitNow``, once for each command.
+    """The answer to an ``Act`` or a ``CommitNow``, once for each command.
 
     Args:
         command: number of the command.
@@ -318,7 +318,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Assign:
-    """All tasks that a thread has from now on.
+    """The assignment of all tasks that a thread has from now on.
 
     Args:
         generation: grows with each ``Assign`` of a driver.
@@ -336,7 +336,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Act:
-    """Has a thread do something with tasks between two of their commits.
+    """The command to execute an action on tasks between two of their commits.
 
     Args:
         command: number of the command, which its ``Answer`` has.
@@ -356,7 +356,7 @@ class Act:
 
 @dataclass(frozen=True)
 class CommitNow:
-    """Has a thread commit what tasks have processed, without waiting for the commit interval.
+    """The command to commit what tasks have processed, without waiting for the commit interval.
 
     Args:
         command: number of the command, which its ``Answer`` has once all are committed.
@@ -392,17 +392,17 @@ _FROM_DRIVER: TypeAdapter[FromDriver] = TypeAdapter(Annotated[FromDriver, Field(
 
 
 def from_thread_to_bytes(message: FromThread) -> bytes:
-    """Encode what a thread says."""
+    """Encodes what a thread says."""
     return _FROM_THREAD.dump_json(message)
 
 
 def from_driver_to_bytes(message: FromDriver) -> bytes:
-    """Encode what the driver says."""
+    """Encodes what the driver says."""
     return _FROM_DRIVER.dump_json(message)
 
 
 def from_thread(data: bytes) -> FromThread:
-    """Decode what a thread says.
+    """Decodes what a thread says.
 
     Raises:
         MessageError: it is no such message.
@@ -411,7 +411,7 @@ def from_thread(data: bytes) -> FromThread:
 
 
 def from_driver(data: bytes) -> FromDriver:
-    """Decode what the driver says.
+    """Decodes what the driver says.
 
     Raises:
         MessageError: it is no such message.
@@ -420,17 +420,17 @@ def from_driver(data: bytes) -> FromDriver:
 
 
 def plan_digest(plan: bytes) -> str:
-    """Name an encoded plan in a message; both sides have the plan itself from Spark."""
+    """Names an encoded plan in a message; both sides have the plan itself from Spark."""
     return hashlib.sha256(plan).hexdigest()[:32]
 
 
 def offsets_of(positions: Mapping[TopicPartition, int]) -> Offsets:
-    """Give offsets by topic-partition the form that messages have."""
+    """Gives offsets by topic-partition the form that messages have."""
     return tuple((topic, partition, offset) for (topic, partition), offset in sorted(positions.items()))
 
 
 def positions_of(offsets: Offsets) -> dict[TopicPartition, int]:
-    """Give offsets of a message by topic-partition."""
+    """Gives offsets of a message by topic-partition."""
     return {(topic, partition): offset for topic, partition, offset in offsets}
 
 

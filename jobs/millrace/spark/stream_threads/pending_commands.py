@@ -20,7 +20,9 @@ class _Command:
 
 
 class PendingCommands:
-    """What tasks were asked to do. Each command is answered once, when all its tasks have done it or are gone.
+    """The commands that tasks have not executed yet.
+
+    Each is answered once, when all its tasks have executed it or are gone.
 
     Args:
         send: sends an answer to the driver.
@@ -31,7 +33,7 @@ class PendingCommands:
         self._commands: list[_Command] = []
 
     def add(self, message: Act | CommitNow, tasks: Mapping[str, ThreadTask], now: float) -> None:
-        """Take a command.
+        """Takes a command.
 
         Args:
             message: the command.
@@ -52,7 +54,7 @@ class PendingCommands:
         self._answer()
 
     def action_for(self, name: str) -> Act | None:
-        """What a task is to do next, in the order of the commands."""
+        """Returns what a task is to do next, in the order of the commands."""
         for command in self._commands:
             if isinstance(command.message, Act) and name in command.waiting:
                 return command.message

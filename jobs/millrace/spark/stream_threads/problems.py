@@ -14,7 +14,7 @@ _LONGEST_TEXT = 20_000
 
 @dataclass(frozen=True)
 class Problem:
-    """Why something failed in another process.
+    """The description of an error in another process.
 
     Args:
         kinds: names of the error's class and of those above it, the nearest first.
@@ -30,7 +30,7 @@ class Problem:
 
 
 def problem_of(error: BaseException) -> Problem:
-    """Describe an error for the other side. One that is not Millrace's own is named with its class in the message."""
+    """Describes an error for the other side. One that is not Millrace's own is named with its class in the message."""
     kinds = tuple(kind.__name__ for kind in type(error).__mro__ if issubclass(kind, MillraceError))
     if isinstance(error, MillraceError):
         return Problem(kinds, _cut(error.message), _cut(error.remedy))
@@ -38,7 +38,7 @@ def problem_of(error: BaseException) -> Problem:
 
 
 def error_of(problem: Problem) -> MillraceError:
-    """Give the error that a problem describes, of its nearest class in :mod:`millrace.errors`."""
+    """Gives the error that a problem describes, of its nearest class in :mod:`millrace.errors`."""
     for name in problem.kinds:
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, MillraceError) and kind is not MillraceError:

@@ -206,7 +206,7 @@ class _TaskMaker:
 
 
 def task_settings(plan: QueryPlan) -> TaskSettings:
-    """What the settings of an application say of each task of a sub-topology.
+    """Returns the settings of each task of a sub-topology.
 
     Args:
         plan: of the sub-topology.

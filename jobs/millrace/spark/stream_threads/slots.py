@@ -27,7 +27,7 @@ class Slots:
 
 @dataclass(frozen=True)
 class EpochSize:
-    """How many stream threads an epoch has.
+    """The number of stream threads of an epoch.
 
     Args:
         threads: how many there are to be; those that find no slot wait in Spark for one.
@@ -42,7 +42,7 @@ SizeOfEpoch = Callable[[], EpochSize]
 
 
 def epoch_size(threads: int | None, slots: Slots, tasks: int) -> EpochSize:
-    """Size an epoch.
+    """Returns the size an epoch.
 
     Args:
         threads: ``num.stream.threads``; ``None`` takes all slots.
@@ -54,7 +54,7 @@ def epoch_size(threads: int | None, slots: Slots, tasks: int) -> EpochSize:
 
 
 def slots_of(session: SparkSession) -> Slots:
-    """Ask Spark for the slots of an application."""
+    """Asks Spark for the slots of an application."""
     context = session.sparkContext
     machine = context._jsc.sc()
     # What defaultParallelism says is at least two, and whatever spark.default.parallelism says.
@@ -66,7 +66,7 @@ def slots_of(session: SparkSession) -> Slots:
 
 
 def wanted_slots(settings: Mapping[str, str]) -> int:
-    """Compute the slots that a session's settings ask a cluster for; 0 where they take whatever there is.
+    """Computes the slots that a session's settings ask a cluster for; 0 where they take whatever there is.
 
     Args:
         settings: the session's settings.

@@ -22,30 +22,30 @@ _log = structlog.get_logger(__name__)
 
 
 class Standbys(Protocol):
-    """What the loop of a stream thread has of its standby copies."""
+    """The standby copies of a stream thread, as its loop uses them."""
 
     def keep(self, assignments: Sequence[Assignment]) -> None:
-        """Keep these, and no others, from now on. Returns at once."""
+        """Keeps these, and no others, from now on. Returns at once."""
 
     def reports(self) -> tuple[StandbyReport, ...]:
-        """How far they are."""
+        """Returns their status."""
 
     def close(self) -> None:
-        """Give all of them back."""
+        """Releases all of them."""
 
 
 class NoStandbys:
-    """For a thread that keeps none."""
+    """The standby copies of a thread that keeps none."""
 
     def keep(self, assignments: Sequence[Assignment]) -> None:
-        """See :class:`Standbys`."""
+        """Works like :class:`Standbys`."""
 
     def reports(self) -> tuple[StandbyReport, ...]:
-        """See :class:`Standbys`."""
+        """Works like :class:`Standbys`."""
         return ()
 
     def close(self) -> None:
-        """See :class:`Standbys`."""
+        """Works like :class:`Standbys`."""
 
 
 class StandbyCopies:
@@ -79,7 +79,7 @@ class StandbyCopies:
         self._problems: dict[str, str] = {}
 
     def keep(self, assignments: Sequence[Assignment]) -> None:
-        """See :class:`Standbys`."""
+        """Works like :class:`Standbys`."""
         wanted = {each.task: each for each in assignments}
         with self._guard:
             for name in [name for name, each in self._wanted.items() if wanted.get(name) != each]:
@@ -93,13 +93,13 @@ class StandbyCopies:
             self._follow_up()
 
     def reports(self) -> tuple[StandbyReport, ...]:
-        """See :class:`Standbys`. One that has failed is begun again."""
+        """Works like :class:`Standbys`. One that has failed is begun again."""
         with self._guard:
             self._follow_up()
             return tuple(self._report(name) for name in sorted(self._wanted))
 
     def release(self, directory: Path) -> None:
-        """Close the copy in a directory, for the process that asks for it; returns once it is given back.
+        """Closes the copy in a directory, for the process that asks for it; returns once it is given back.
 
         It is not opened again before the driver has said that the thread keeps it again.
         """
@@ -118,7 +118,7 @@ class StandbyCopies:
                 each.stop()
 
     def close(self) -> None:
-        """See :class:`Standbys`."""
+        """Works like :class:`Standbys`."""
         with self._guard:
             self._wanted = {}
             followers = [*self._followers.values(), *self._ending]

@@ -11,34 +11,37 @@ from millrace.task.task import BatchOutcome
 
 
 class DriverConnection(Protocol):
-    """What the loop has of its driver, see :class:`millrace.spark.stream_threads.connection.CoordinatorConnection`."""
+    """The loop's connection to its driver.
+
+    See :class:`millrace.spark.stream_threads.connection.CoordinatorConnection`.
+    """
 
     @property
     def lease_left_s(self) -> float:
         """How long no other process has this thread's tasks for sure, seconds."""
 
     def send(self, message: FromThread) -> None:
-        """Send a message; returns at once."""
+        """Sends a message; returns at once."""
 
     def take(self, timeout_s: float = 0.0) -> FromDriver | ConnectionEnded | None:
-        """Give what the driver has said next; ``None`` where nothing came in time."""
+        """Returns the driver's next message; ``None`` where none came in time."""
 
     def leave(self, reason: str) -> None:
-        """Say goodbye and end the connection."""
+        """Says goodbye and ends the connection."""
 
     def abandon(self, reason: str) -> None:
-        """End the connection without a goodbye."""
+        """Ends the connection without a goodbye."""
 
 
 class TaskMaker(Protocol):
     """Makes the tasks that a thread is assigned."""
 
     def make(self, assignment: Assignment) -> tuple[OpenTask, TaskSettings]:
-        """A task that is not open yet, and what the loop must know of it.
+        """Returns a task that is not open yet, and what the loop must know of it.
 
         Raises:
             MillraceError: the thread does not have the plan of the task.
         """
 
     def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:
-        """A batch as the row of statistics for the driver."""
+        """Returns a batch as the row of statistics for the driver."""

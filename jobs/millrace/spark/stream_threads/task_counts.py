@@ -13,7 +13,7 @@ _STANDING = (Activity.READY, Activity.ACTING)
 
 @dataclass
 class TaskCounts:
-    """What a task has done since its thread has it.
+    """The counts of a task since its thread has it.
 
     Args:
         records: input records processed.
@@ -33,14 +33,14 @@ class TaskCounts:
 
 
 def state_of(task: ThreadTask) -> TaskState:
-    """What the driver is told that a task does."""
+    """Returns what the driver is told that a task does."""
     if task.activity in _OPENING:
         return TaskState.OPENING
     return TaskState.PAUSED if task.paused and task.activity in _STANDING else TaskState.RUNNING
 
 
 def take_report(task: ThreadTask, counts: TaskCounts) -> TaskReport:
-    """Make the report of a task; its rows of statistics are reported with it, once."""
+    """Makes the report of a task; its rows of statistics are reported with it, once."""
     statistics, counts.statistics = counts.statistics, []
     read = task.input
     return TaskReport(

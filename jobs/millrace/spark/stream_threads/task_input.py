@@ -220,7 +220,10 @@ class TaskInput:
         )
 
     def overflowing(self) -> list[TopicPartition]:
-        """Partitions of which two whole batches are buffered, or all that may be: reading on would only take memory."""
+        """Returns the partitions of which two whole batches, or all that may be, are buffered.
+
+        Reading on would only take memory.
+        """
         most_records = min(2 * self.most_records, self._most_buffered or 2 * self.most_records)
         return [
             place
@@ -229,8 +232,9 @@ class TaskInput:
         ]
 
     def decidable_in(self, now: float) -> float:
-        """Seconds until there are records that certainly come next, if nothing else is read; infinite where only
-        reading helps.
+        """Returns the seconds until there are records that certainly come next, if nothing else is read.
+
+        It is infinite where only reading helps.
 
         With several inputs nothing is certain while one of them has more on the broker and nothing buffered, nor while
         its producers are waited for.
@@ -269,7 +273,7 @@ class TaskInput:
         )
 
     def batch(self, now: float) -> tuple[list[InputBatch], dict[TopicPartition, OffsetRange]]:
-        """What the next batch of the task is made of. The rows stay buffered until :meth:`commit_to`.
+        """Returns the rows of the task's next batch. They stay buffered until :meth:`commit_to`.
 
         Args:
             now: the loop's clock, seconds.

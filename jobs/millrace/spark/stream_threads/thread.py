@@ -60,7 +60,7 @@ class DriverLostError(OperationError):
 
 
 class StreamThread:
-    """One stream thread, from its connection to its end.
+    """A stream thread, from its connection to its end.
 
     Args:
         connection: to the driver.
@@ -108,7 +108,7 @@ class StreamThread:
         self._rested = True
 
     def run(self) -> str:
-        """Run until the driver ends the thread.
+        """Runs until the driver ends the thread.
 
         Returns:
             Why it ended.

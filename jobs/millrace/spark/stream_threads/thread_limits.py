@@ -21,7 +21,7 @@ LEAST_SHARE_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadLimits:
-    """What a stream thread may hold over all its tasks.
+    """The limits of what a stream thread holds over all its tasks.
 
     Args:
         poll_records: most records of one poll, over all partitions.
@@ -35,7 +35,7 @@ class ThreadLimits:
 
     @classmethod
     def from_config(cls, config: StreamsConfig) -> ThreadLimits:
-        """What the settings say. A poll of more than a partition may buffer would buffer it all the same."""
+        """Returns the limits of the settings. A poll of more than a partition may buffer would buffer it anyway."""
         poll_records = config.max_poll_records
         if poll_records is None:
             poll_records = min(POLL_RECORDS, config.buffered_records_per_partition or POLL_RECORDS)
@@ -47,13 +47,13 @@ class ThreadLimits:
         )
 
     def partition_bytes(self, partitions: int) -> int:
-        """The share of each of so many partitions in what is buffered of the input, bytes."""
+        """Returns the share of each of so many partitions in what is buffered of the input, bytes."""
         if self.buffered_bytes is None:
             return max(LEAST_SHARE_BYTES, MOST_BUFFERED_BYTES // max(1, partitions))
         return max(1, self.buffered_bytes // max(1, partitions))
 
     def share(self, tasks: Collection[ThreadTask]) -> None:
-        """Give each open task its share: of the buffers by its partitions, of the cache where it has cached stores."""
+        """Gives each open task its share: of the buffers by its partitions, of the cache where it has cached stores."""
         open_tasks = [task for task in tasks if task.input is not None]
         partition_bytes = self.partition_bytes(sum(len(task.task.inputs) for task in open_tasks))
         merging = sum(task.merges for task in open_tasks)

@@ -43,7 +43,7 @@ class OpenTask(Protocol):
         """Its input partitions."""
 
     def open(self) -> BatchOutcome:
-        """Open the stores and the producer, and bring the stores to the committed offsets.
+        """Opens the stores and the producer, and brings the stores to the committed offsets.
 
         Raises:
             MillraceError: see :meth:`millrace.task.task.Task.run_batch`.
@@ -59,21 +59,21 @@ class OpenTask(Protocol):
         """
 
     def act(self, action: str, arguments: Mapping[str, object]) -> object:
-        """Do a named action with the open task."""
+        """Does a named action with the open task."""
 
     def explain(self, error: MillraceError) -> None:
-        """Close the task, whose input cannot be read, and raise why: that error, or what is behind it.
+        """Closes the task, whose input cannot be read, and raises why: that error, or what is behind it.
 
         Raises:
             MillraceError: always.
         """
 
     def close(self) -> None:
-        """Close stores and producer. Nothing where it is not open."""
+        """Closes stores and producer. Nothing where it is not open."""
 
 
 class Activity(StrEnum):
-    """What a task is about."""
+    """The activity of a task."""
 
     CLOSED = "closed"
     """To be opened, perhaps after a wait."""
@@ -93,7 +93,7 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskSettings:
-    """What the loop must know of a task's application.
+    """The settings of a task's application that the loop needs.
 
     Args:
         commit_interval_s: time between the starts of two batches, seconds; it is shorter where the input is full.
@@ -178,7 +178,7 @@ class ThreadTask:
         return self._settings.merges
 
     def share(self, *, partition_bytes: int, cache_bytes: int | None) -> None:
-        """Give the open task its shares of what its thread may hold.
+        """Gives the open task its shares of what its thread may hold.
 
         Args:
             partition_bytes: what may be buffered of each of its partitions.
@@ -204,11 +204,11 @@ class ThreadTask:
         return self._running is not None
 
     def open(self, now: float) -> None:
-        """Begin to open it."""
+        """Begins to open it."""
         self._start(Activity.OPENING, now, self.task.open)
 
     def run(self, now: float) -> None:
-        """Begin the next batch."""
+        """Begins the next batch."""
         assert self.input is not None
         rows, ranges = self.input.batch(now)
         self._took = sum(len(batch) for batch in rows)
@@ -217,19 +217,19 @@ class ThreadTask:
         self._start(Activity.PROCESSING, now, lambda: self.task.run(rows, ranges, recommit=recommit))
 
     def act(self, now: float, action: str, arguments: Mapping[str, object]) -> None:
-        """Begin an action."""
+        """Begins an action."""
         self._start(Activity.ACTING, now, lambda: self.task.act(action, arguments))
 
     def fail(self, now: float, error: MillraceError) -> None:
-        """Begin to find out why its input cannot be read; it is closed."""
+        """Begins to find out why its input cannot be read; it is closed."""
         self._start(Activity.EXPLAINING, now, lambda: self.task.explain(error))
 
     def close(self, now: float) -> None:
-        """Begin to close it, for good."""
+        """Begins to close it, for good."""
         self._start(Activity.CLOSING, now, self.task.close)
 
     def ask_for_commit(self) -> None:
-        """Have what is read committed without waiting for the interval."""
+        """Makes the read records be committed without waiting for the interval."""
         self._schedule.ask()
 
     def read(self, now: float) -> None:
@@ -237,7 +237,7 @@ class ThreadTask:
         self._schedule.moved(now)
 
     def due_in(self, now: float) -> float:
-        """Seconds until something of it is to begin; infinite where nothing is known."""
+        """Returns the seconds until something of it is to begin; infinite where nothing is known."""
         if self.is_busy:
             return float("inf")
         if self.activity is Activity.CLOSED:
@@ -247,16 +247,16 @@ class ThreadTask:
         return self._schedule.due_in(now, self.input)
 
     def has_uncommitted(self, now: float) -> bool:
-        """Whether something is read that could be committed now."""
+        """Returns whether something is read that could be committed now."""
         return self.input is not None and (self.input.decidable_in(now) == 0 or self.input.has_passed_markers)
 
     def wait(self) -> None:
-        """Return once what runs has ended, however it ended."""
+        """Returns once what runs has ended, however it ended."""
         if self._running is not None:
             self._running.exception()
 
     def take_ended(self, now: float) -> Ended | None:
-        """What has ended since the last call, with the state after it; ``None`` where nothing has."""
+        """Returns what has ended since the last call, with the state after it; ``None`` where nothing has."""
         if self._running is None or not self._running.done():
             return None
         future, self._running = self._running, None

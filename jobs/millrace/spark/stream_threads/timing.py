@@ -41,7 +41,7 @@ class LoopTiming:
             self.longest_commit_s = max(self.longest_commit_s, commit_s)
 
     def take(self, now: float) -> ThreadTiming:
-        """What a report says; the longest commit is that since the last report."""
+        """Returns what a report says; the longest commit is that since the last report."""
         longest, self.longest_commit_s = self.longest_commit_s, 0.0
         return ThreadTiming(
             poll_s=self.poll_s,

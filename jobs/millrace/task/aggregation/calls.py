@@ -27,7 +27,7 @@ from millrace.topology.aggregators import (
 
 @dataclass(frozen=True)
 class AggregationCalls:
-    """How to compute an aggregate.
+    """The calls that compute an aggregate.
 
     Args:
         initial: ``initial() -> aggregate`` of nothing.
@@ -43,7 +43,7 @@ class AggregationCalls:
 
 
 def calls_of(aggregator: Aggregator, merger: Callable[[Any, Any, Any], Any] | None = None) -> AggregationCalls:
-    """The calls of an aggregation.
+    """Returns the calls of an aggregation.
 
     Args:
         aggregator: what to compute.
@@ -73,7 +73,7 @@ def calls_of(aggregator: Aggregator, merger: Callable[[Any, Any, Any], Any] | No
 
 
 def fitting(aggregator: Aggregator, records: Records, failures: FailureHandler, node: str) -> Records:
-    """The records, if a built-in aggregation can be computed of values of their type; else none of them.
+    """Returns the records, if a built-in aggregation can be computed of values of their type; else none of them.
 
     Raises:
         ProcessingError: there is no such field, or it is not a number where one is needed, and the handler does not

@@ -31,7 +31,7 @@ class Groups:
 
 
 def group_codes(keys: pa.Array) -> IntArray:
-    """A number for each row, equal where the keys (binary, without nulls) are equal."""
+    """Returns a number for each row, equal where the keys (binary, without nulls) are equal."""
     codes: IntArray = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
     return codes
 

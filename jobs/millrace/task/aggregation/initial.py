@@ -11,7 +11,7 @@ from millrace.topology.aggregators import Aggregator, CallableAggregator, CountA
 
 
 def first_result(aggregator: Aggregator) -> Any:
-    """The result of no record."""
+    """Returns the result of no record."""
     if isinstance(aggregator, CountAggregator | SumAggregator):
         return 0
     return aggregator.initializer() if isinstance(aggregator, CallableAggregator) else None

@@ -34,7 +34,7 @@ ColumnAggregator = BuiltInAggregator | StructAggregator
 
 
 def input_of(aggregator: BuiltInAggregator, values: pa.Array) -> pa.Array:
-    """The column that the aggregation reads.
+    """Returns the column that the aggregation reads.
 
     Raises:
         ProcessingError: the values have no such field.
@@ -69,14 +69,14 @@ def check_input(aggregator: BuiltInAggregator, column: pa.Array) -> None:
 
 
 def is_beyond_64_bits(aggregator: ColumnAggregator, values: pa.Array) -> bool:
-    """Whether the aggregation reads integers that a signed 64-bit state may not hold."""
+    """Returns whether the aggregation reads integers that a signed 64-bit state may not hold."""
     if isinstance(aggregator, StructAggregator):
         return any(is_beyond_64_bits(part, values) for _, part in aggregator.fields)
     return bool(pa.types.is_uint64(input_of(aggregator, values).type))
 
 
 def aggregate_columns(aggregator: ColumnAggregator, values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
-    """The new state of each group.
+    """Returns the new state of each group.
 
     Args:
         aggregator: what to compute.
@@ -99,7 +99,7 @@ def aggregate_columns(aggregator: ColumnAggregator, values: pa.Array, groups: Gr
 
 
 def results_of(aggregator: ColumnAggregator, states: pa.Array) -> pa.Array:
-    """What goes downstream for stored states: the same, but for means; the mean of nothing is null."""
+    """Returns what goes downstream for stored states: the same, but for means; the mean of nothing is null."""
     if isinstance(aggregator, AvgAggregator):
         counts = field_of(states, "count").cast(pa.float64())
         # 0 becomes null, which a division passes on.
@@ -117,7 +117,7 @@ def results_of(aggregator: ColumnAggregator, states: pa.Array) -> pa.Array:
 
 
 def field_of(column: pa.Array, name: str) -> pa.Array:
-    """A field of a struct column with the struct's own nulls applied; nulls where there is no such field."""
+    """Returns a field of a struct column with the struct's own nulls applied; nulls where there is no such field."""
     if pa.types.is_struct(column.type):
         index = column.type.get_field_index(name)
         if index >= 0:
@@ -126,7 +126,7 @@ def field_of(column: pa.Array, name: str) -> pa.Array:
 
 
 def needs_a_value(aggregator: ColumnAggregator) -> bool:
-    """Whether there is no aggregate before the first value that is not null."""
+    """Returns whether there is no aggregate before the first value that is not null."""
     return isinstance(aggregator, MinAggregator | MaxAggregator | FirstAggregator | LastAggregator)
 
 

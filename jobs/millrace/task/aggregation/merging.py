@@ -24,7 +24,7 @@ Merge = Callable[[Any, Any], Any]
 
 
 def merge_of(aggregator: BuiltInAggregator | StructAggregator) -> Merge:
-    """``merge(older, newer) -> state``: what the values of both would give, those of the older one first."""
+    """Returns ``merge(older, newer) -> state``: what the values of both would give, those of the older one first."""
     if isinstance(aggregator, StructAggregator):
         parts = [(name, merge_of(part)) for name, part in aggregator.fields]
 

@@ -30,7 +30,7 @@ from millrace.topology.aggregators import (
 
 
 def running_states(aggregator: ColumnAggregator, values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
-    """The state of each row's group after the row.
+    """Returns the state of each row's group after the row.
 
     Args:
         aggregator: what to compute.
@@ -59,7 +59,7 @@ def running_states(aggregator: ColumnAggregator, values: pa.Array, groups: Group
 
 
 def step_of(aggregator: ColumnAggregator) -> Callable[[Any, Any], Any]:
-    """``step(state, value) -> state`` over Python objects; ``None`` stands for no state and for null.
+    """Returns ``step(state, value) -> state`` over Python objects; ``None`` stands for no state and for null.
 
     The step raises where a value has not the form that the aggregation needs.
     """
@@ -80,7 +80,7 @@ def step_of(aggregator: ColumnAggregator) -> Callable[[Any, Any], Any]:
 
 
 def result_of(aggregator: ColumnAggregator, state: Any) -> Any:
-    """What goes downstream for a state: the same, but for means; the mean of nothing is ``None``."""
+    """Returns what goes downstream for a state: the same, but for means; the mean of nothing is ``None``."""
     if isinstance(aggregator, AvgAggregator):
         return state["sum"] / state["count"] if state is not None and state["count"] else None
     if isinstance(aggregator, StructAggregator) and state is not None:

@@ -18,7 +18,7 @@ from millrace.topology.aggregators import (
 
 
 def subtraction_of(aggregator: ColumnAggregator) -> Callable[[Any, Any], Any]:
-    """``step(state, value) -> state``, the inverse of :func:`millrace.task.aggregation.steps.step_of`.
+    """Returns ``step(state, value) -> state``, the inverse of :func:`millrace.task.aggregation.steps.step_of`.
 
     Raises:
         TopologyError: the aggregation cannot take a value back.

@@ -45,7 +45,7 @@ class Forwards:
         self._ordinal += 1
 
     def take(self, parents: Records | None) -> Records | Mapping[str, Records] | None:
-        """What was collected: records for all children, or by child where any was sent to one only.
+        """Returns what was collected: records for all children, or by child where any was sent to one only.
 
         Args:
             parents: the records whose rows :meth:`begin` named; ``None`` where only punctuations forwarded.

@@ -21,7 +21,7 @@ class PunctuationHandle:
 
 @dataclass(frozen=True, eq=False)
 class Punctuation:
-    """One punctuation that is due at a time.
+    """A punctuation that is due at a time.
 
     Args:
         node: the processor node.
@@ -38,7 +38,7 @@ class Punctuation:
     handle: PunctuationHandle
 
     def next(self, now_ms: int) -> Punctuation:
-        """The one that follows a call at ``now_ms``: on the same grid, after now."""
+        """Returns the one that follows a call at ``now_ms``: on the same grid, after now."""
         due_ms = self.due_ms + self.interval_ms
         if now_ms >= due_ms:
             due_ms = self.due_ms + ((now_ms - self.due_ms) // self.interval_ms + 1) * self.interval_ms
@@ -72,7 +72,7 @@ class PunctuationQueue:
         heap[place] = punctuation
 
     def next_due_ms(self) -> int | None:
-        """When the first is due; ``None`` where there is none."""
+        """Returns when the first is due; ``None`` where there is none."""
         while self._heap and self._heap[0].handle.cancelled:
             self._take()
         return self._heap[0].due_ms if self._heap else None

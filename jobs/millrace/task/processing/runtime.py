@@ -81,7 +81,7 @@ class ProcessingRuntime:
             self.timestamp_ms, self.origin, self._row, self.place = before
 
     def metadata(self) -> RecordMetadata | None:
-        """Where the record at hand came from."""
+        """Returns where the record at hand came from."""
         if self.place is not None:
             return RecordMetadata(*self.place)
         if self.origin == NO_ROW or self._batch is None:
@@ -108,7 +108,7 @@ class ProcessingRuntime:
         return int(self._row_times[self._row])
 
     def system_time_ms(self) -> int:
-        """The wall clock, milliseconds."""
+        """Returns the wall clock, milliseconds."""
         return self._wall_clock_ms()
 
     @property
@@ -144,7 +144,7 @@ class ProcessingRuntime:
         self._row_times = np.maximum(np.maximum.accumulate(timestamps), self._stream_time_ms)
 
     def begin_segment(self, start: int, *, by_row: bool) -> int:
-        """The rows from ``start`` on that can be processed together; returns the first that cannot.
+        """Returns the rows from ``start`` on that can be processed together; returns the first that cannot.
 
         Stream-time punctuations are due behind the last of them, if any is.
 
@@ -173,7 +173,7 @@ class ProcessingRuntime:
         self._in_segment = False
 
     def first_row_at(self, time_ms: int, start: int) -> int | None:
-        """The first row of the segment, from ``start`` on, at which stream time has come to ``time_ms``."""
+        """Returns the first row of the segment, from ``start`` on, at which stream time has come to ``time_ms``."""
         assert self._row_times is not None
         end = self._segment[1]
         found = start + int(np.searchsorted(self._row_times[start:end], time_ms))
@@ -194,7 +194,7 @@ class ProcessingRuntime:
     def schedule(
         self, node: str, interval_ms: int, kind: PunctuationType, callback: Punctuator, start: datetime | int | None
     ) -> PunctuationHandle:
-        """As :meth:`millrace.topology.processor_api.ProcessingContext.schedule`.
+        """Works like :meth:`millrace.topology.processor_api.ProcessingContext.schedule`.
 
         What is scheduled by stream time in the middle of several rows may be due among them: it is in ``fresh`` until
         its node has seen them all.
@@ -214,7 +214,7 @@ class ProcessingRuntime:
         return punctuation.handle
 
     def next_wall_clock_ms(self) -> int | None:
-        """When the next punctuation by the wall clock is due; ``None`` where none is scheduled."""
+        """Returns when the next punctuation by the wall clock is due; ``None`` where none is scheduled."""
         return self.queues[PunctuationType.WALL_CLOCK_TIME].next_due_ms()
 
 
@@ -229,5 +229,5 @@ def _epoch_ms(start: datetime | int) -> int:
 
 
 def system_time_ms() -> int:
-    """The system's clock, milliseconds since the epoch."""
+    """Returns the system's clock, milliseconds since the epoch."""
     return int(time.time() * 1000)

@@ -35,7 +35,7 @@ class StoreScan:
         return self
 
     def __next__(self) -> Any:
-        """The next entry.
+        """Returns the next entry.
 
         Raises:
             StateError: the store was closed before the scan had ended.
@@ -80,13 +80,13 @@ class OpenScans:
         self._scans: WeakSet[StoreScan] = WeakSet()
 
     def begin(self, items: Iterator[Any], *, node: str, store: str) -> StoreScan:
-        """A scan over ``items``."""
+        """Returns a scan over ``items``."""
         scan = StoreScan(items, node, store)
         self._scans.add(scan)
         return scan
 
     def end(self, task: str) -> None:
-        """End those that are open, before their stores are closed, and name who left them open."""
+        """Ends those that are open, before their stores are closed, and names the processors that left them open."""
         for scan in [scan for scan in self._scans if scan.is_open]:
             _log.warning("open scan ended with its store", task=task, node=scan.node, store=scan.store)
             scan.end()

@@ -48,21 +48,21 @@ class TypedSessionStore:
         self.put(session, None)
 
     def fetch(self, key: Any) -> Iterator[tuple[Windowed, Any]]:
-        """All sessions of a key."""
+        """Returns all sessions of a key."""
         return self.find_sessions(key, 0, _MAX_TIME)
 
     def backward_fetch(self, key: Any) -> Iterator[tuple[Windowed, Any]]:
-        """All sessions of a key, from the latest."""
+        """Returns all sessions of a key, from the latest."""
         found: list[tuple[Windowed, Any]] = list(self.fetch(key))
         return self._values.scan(iter(found[::-1]))
 
     def fetch_session(self, key: Any, earliest_start: int, latest_end: int) -> Any:
-        """The value of one session."""
+        """Returns the value of one session."""
         found = self._store.fetch_session(self._values.key(key), earliest_start, latest_end)
         return None if found is None else self._values.value(*found)
 
     def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
-        """The sessions of a key that overlap a span of time."""
+        """Returns the sessions of a key that overlap a span of time."""
         found = self._store.find_sessions(self._values.key(key), earliest_end, latest_start)
         sessions = [(Windowed(key, one.start, one.end), self._values.value(one.value, one.timestamp)) for one in found]
         return self._values.scan(iter(sessions))

@@ -46,12 +46,12 @@ class TypedVersionedStore:
         return None if before is None else self._typed(before)
 
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
-        """The newest version, or the one at a time."""
+        """Returns the newest version, or the one at a time."""
         found = self._store.get(self._values.key(key), as_of)
         return None if found is None else self._typed(found)
 
     def versions(self, key: Any, from_time: int, to_time: int) -> list[VersionedRecord[Any]]:
-        """The versions of a range of time."""
+        """Returns the versions of a range of time."""
         return [self._typed(version) for version in self._store.versions(self._values.key(key), from_time, to_time)]
 
     def _typed(self, version: StoredVersion) -> VersionedRecord[Any]:

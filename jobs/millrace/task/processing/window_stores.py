@@ -39,7 +39,7 @@ class TypedWindowStore:
         self._values.count_expired(len(expired))
 
     def fetch(self, key: Any, time_from: int, time_to: int | None = None) -> Any:
-        """The value of the window that starts at a time; with two times, starts and values of those between."""
+        """Returns the value of the window that starts at a time; with two times, starts and values of those between."""
         if time_to is None:
             found, timestamps = self._store.fetch_many([self._values.key(key)], np.array([time_from], dtype=np.int64))
             return None if found[0] is None else self._values.value(found[0], int(timestamps[0]))
@@ -54,7 +54,7 @@ class TypedWindowStore:
         return self._values.scan(iter(found[::-1]))
 
     def fetch_range(self, from_key: Any, to_key: Any, time_from: int, time_to: int) -> Iterator[tuple[Windowed, Any]]:
-        """A range of keys and of starts."""
+        """Returns a range of keys and of starts."""
         first, last = self._values.optional_key(from_key), self._values.optional_key(to_key)
         return self._typed(
             entry
@@ -63,11 +63,11 @@ class TypedWindowStore:
         )
 
     def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed, Any]]:
-        """The windows of every key that start between two times."""
+        """Returns the windows of every key that start between two times."""
         return self._typed(self._store.fetch_all(time_from, time_to))
 
     def all(self) -> Iterator[tuple[Windowed, Any]]:
-        """Everything that has not expired."""
+        """Returns all entries that have not expired."""
         return self._typed(self._store.all())
 
     def _typed(self, entries: Iterator[tuple[bytes, int, bytes, int]]) -> Iterator[tuple[Windowed, Any]]:

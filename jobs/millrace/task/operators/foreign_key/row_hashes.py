@@ -10,7 +10,7 @@ from millrace.task.serialization import to_bytes_list
 
 
 def row_hashes(values: Column, serde: Serde, node: str) -> list[bytes | None]:
-    """The hash of each row's value, ``None`` where there is no row.
+    """Returns the hash of each row's value, ``None`` where there is no row.
 
     Raises:
         SerializationError: a value is not of the serde's type.
@@ -27,7 +27,7 @@ def row_hashes(values: Column, serde: Serde, node: str) -> list[bytes | None]:
 
 
 def foreign_key_bytes(keys: Column, serde: Serde, node: str) -> list[bytes | None]:
-    """The foreign keys as the foreign table's keys are written.
+    """Returns the foreign keys as the foreign table's keys are written.
 
     Raises:
         SerializationError: one is not of the serde's type.

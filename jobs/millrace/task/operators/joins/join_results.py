@@ -75,7 +75,7 @@ class JoinResults:
         return True
 
     def records(self) -> tuple[Records, list[int]]:
-        """The results, and for each the row of the record that brought it about."""
+        """Returns the results, and for each the row of the record that brought it about."""
         results = self._records.expand(
             np.array(self._rows, dtype=np.int64),
             np.array(self._ordinals, dtype=np.int64),

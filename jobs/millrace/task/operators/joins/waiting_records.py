@@ -16,7 +16,7 @@ _TIME = struct.Struct(">q")
 
 @dataclass(frozen=True)
 class ClosedRecords:
-    """What a look through the waiting records found.
+    """The result of a search of the buffered records.
 
     Args:
         keys: keys (of the store) of the records whose window has closed, in the order of their results.
@@ -69,7 +69,7 @@ class WaitingRecords:
         self._log.append((place, None, now))
 
     def values(self, place: bytes) -> list[bytes]:
-        """The values under a key of the store, in the order in which they came."""
+        """Returns the values under a key of the store, in the order in which they came."""
         changed = self._changed.get(place)
         if changed is not None:
             return changed
@@ -77,7 +77,7 @@ class WaitingRecords:
         return [] if found is None else read_waiting_values(found[0])
 
     def closed(self, left_limit: int, right_limit: int) -> ClosedRecords:
-        """The records whose window has closed.
+        """Returns the records whose window has closed.
 
         Args:
             left_limit: left records with a smaller timestamp have closed, milliseconds; the same for ``right_limit``.

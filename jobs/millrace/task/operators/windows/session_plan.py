@@ -41,7 +41,7 @@ class SessionRows:
 
 @dataclass(frozen=True)
 class SessionPlan:
-    """How the records of a batch are to be taken.
+    """The plan of how the records of a batch are aggregated.
 
     Args:
         late: rows of late records, in no order.

@@ -15,7 +15,7 @@ _Update = tuple[int, int, int, Any, int, Any]
 
 
 class WindowedResults:
-    """What goes downstream.
+    """The results that go downstream.
 
     Args:
         merged: only the last update of each window goes on, and none of a window that came and went: the store is
@@ -68,12 +68,12 @@ class WindowedResults:
         self._last[place] = update if known is None else (*update[:-1], known[-1])
 
     def of_sessions(self, records: Records) -> Records | None:
-        """The updates as records; as in Kafka Streams those of sessions have no headers."""
+        """Returns the updates as records; as in Kafka Streams those of sessions have no headers."""
         made = self.of_windows(records)
         return None if made is None else replace(made, headers=None)
 
     def of_windows(self, records: Records) -> Records | None:
-        """The updates as records, in their order.
+        """Returns the updates as records, in their order.
 
         Args:
             records: what was processed.

@@ -13,13 +13,8 @@ from millrace.errors import RecordRefusedError, TopicRefusedError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import (
     KeyValueStore,
-    SessionStore,
-    SuppressionBuffer,
     TaskState,
-    VersionedKeyValueStore,
-    WindowStore,
 )
-from millrace.task.buffer_view import BufferView
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
@@ -32,17 +27,10 @@ from millrace.task.records import Records, merge_in_order, object_array
 from millrace.task.routing_sink import RoutingSink
 from millrace.task.sink import Output, Sink, merge_outputs, record_of
 from millrace.task.source import Source
-from millrace.task.table_view import TableView
-from millrace.task.versioned_view import VersionedTableView
+from millrace.task.task_stores import TaskStores
 from millrace.task.walking import Walker, must_walk, processor_nodes
-from millrace.task.windowed_table_view import WindowedTableView
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
-    SessionAggregate,
-    SlidingAggregate,
-    StreamAggregate,
-    TableAggregate,
-    WindowedAggregate,
     looked_up_table,
 )
 from millrace.topology.stores import StoreKind
@@ -84,7 +72,6 @@ class Engine:
     ) -> None:
         self._state = state
         self._partition = partition
-        self._specs = {spec.name: spec for spec in sub_topology.stores}
         self._application_id = config.application_id
         self.failures = FailureHandler(config, task)
         self.partition_times = dict(partition_times)
@@ -92,46 +79,22 @@ class Engine:
         self._children = _children(sub_topology.nodes)
         self.context = TaskContext(
             config=config,
-            stores=self._specs,
-            open_store=state.store,
+            task=task,
+            partition=partition,
             failures=self.failures,
+            stores=TaskStores.of(
+                sub_topology.processors, sub_topology.stores, state.store, merges=config.merges_updates
+            ),
             processing=ProcessingRuntime(
                 stream_time_ms=max(partition_times.values(), default=UNKNOWN_TIME), wall_clock_ms=wall_clock
             ),
             stream_times=dict(stream_times),
-            shared_stores=_shared_stores(sub_topology),
-            aggregators={
-                node.operator.store: node.operator.aggregator
-                for node in sub_topology.processors
-                if isinstance(
-                    node.operator,
-                    StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate | TableAggregate,
-                )
-            },
-            processors={node.name: node for node in sub_topology.processors},
             wall_clock_ms=wall_clock,
             children=self._children,
-            task=task,
             state_directory=state.directory,
             global_stores={each.store.name: each.store for each in sub_topology.global_stores},
             open_global_store=open_global_store,
-            partition=partition,
         )
-        for name in self.context.shared_stores:
-            store = state.store(name)
-            if isinstance(store, SuppressionBuffer):
-                self.context.buffers[name] = BufferView(store)
-                continue
-            if isinstance(store, VersionedKeyValueStore):
-                self.context.tables[name] = VersionedTableView(store)
-                continue
-            if isinstance(store, WindowStore | SessionStore):
-                retention_ms = self._specs[name].retention_ms
-                view = WindowedTableView(store, retention_ms, self.context.after_batch)
-                self.context.windowed_tables[name] = view
-                continue
-            assert isinstance(store, KeyValueStore)
-            self.context.tables[name] = TableView(store)
         default_extractor = timestamp_extractor_by_name(config.default_timestamp_extractor)
         self._nodes = _schedule(sub_topology)
         windowed = any(spec.kind in (StoreKind.WINDOW, StoreKind.SESSION) for spec in sub_topology.stores)
@@ -205,13 +168,7 @@ class Engine:
             _replace(self.context.stream_times, stream_times)
             _replace(self.partition_times, partition_times)
             self.context.processing.restore(task_stream_time)
-            self.context.after_batch.clear()
-            for view in self.context.tables.values():
-                view.clear()
-            for windowed_view in self.context.windowed_tables.values():
-                windowed_view.clear()
-            for buffer_view in self.context.buffers.values():
-                buffer_view.clear()
+            self.context.stores.reset()
             for processor in self._processors.values():
                 processor.reset()
             for joint_processor in self._joint_processors.values():
@@ -248,7 +205,7 @@ class Engine:
             else:
                 self.failures.node = node.name
                 self._pass_on(node.name, self._processors[node.name].process(records), pending)
-        self._finish_writes()
+        self.context.stores.finish_writes()
 
     def _write(self, pending: dict[str, list[Records]], collector: Collector) -> None:
         """Sends what came to the sinks."""
@@ -262,11 +219,6 @@ class Engine:
         collector.expect_dead_letter_records(self.failures.dead_letter_topics)
         for parts in outputs.values():
             self._send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]), collector)
-
-    def _finish_writes(self) -> None:
-        for action in self.context.after_batch:
-            action()
-        self.context.after_batch.clear()
 
     def in_stream_order(self, batch: InputBatch) -> InputBatch:
         """The rows as Kafka Streams would take them: see :func:`millrace.task.input.in_stream_order`.
@@ -303,7 +255,7 @@ class Engine:
                 joint_processors=joint,
                 sinks=frozenset(self._sinks),
                 failures=self.failures,
-                after_node=self._finish_writes,
+                after_node=self.context.stores.finish_writes,
             )
             self.context.processing.walk = walker.forward
         punctuating: dict[str, Punctuating] = {}
@@ -360,7 +312,7 @@ class Engine:
     def _log_changes(self, collector: Collector) -> None:
         for change in self._state.drain_changelog():
             # A store that reads its changelog from the input topic has nothing to write.
-            topic = self._specs[change.store].own_changelog_topic(self._application_id)
+            topic = self.context.stores.specs[change.store].own_changelog_topic(self._application_id)
             if topic is not None and len(change.keys):
                 self._send(
                     OutputBatch(
@@ -410,17 +362,6 @@ def _children(nodes: tuple[Node, ...]) -> dict[str, tuple[str, ...]]:
             for parent in node.parents:
                 children.setdefault(parent, []).append(node.name)
     return {name: tuple(names) for name, names in children.items()}
-
-
-def _shared_stores(sub_topology: SubTopology) -> frozenset[str]:
-    """Stores that a join looks up."""
-    return frozenset(
-        store
-        for node in sub_topology.processors
-        if looked_up_table(node.operator) is not None
-        for store in node.stores
-        if store != getattr(node.operator, "buffer", None)
-    )
 
 
 def _joint_nodes(sub_topology: SubTopology) -> dict[str, tuple[ProcessorNode, ...]]:

@@ -60,18 +60,10 @@ from millrace.task.batch import TaskBatch
 from millrace.task.collector import OutputBatch
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.dead_letters import at_writable_times
+from millrace.task.decided_input import decided_input
 from millrace.task.engine import Engine
-from millrace.task.gap_reader import read_gap
 from millrace.task.global_copy import GlobalCopies, GlobalCopy, UnreportedCounts
-from millrace.task.input import (
-    InputBatch,
-    OffsetRange,
-    concat_inputs,
-    decided_length,
-    empty_input,
-    positions_after,
-    readable,
-)
+from millrace.task.input import InputBatch, readable
 from millrace.task.input_topics import check_input_topics
 from millrace.task.newest_run import check_newest_run, explain_by_newer_run
 from millrace.task.processor import HeldBack
@@ -275,22 +267,19 @@ class Task:
             if batch.recommit or unreported:
                 self._commit_again(clock, unreported)
             return self._already_committed(clock, unreported)
-        rows, ranges = self._uncommitted(batch)
-        ordered = self._engine.in_stream_order(rows)
-        length = decided_length(ordered, ranges)
-        if self._isolates and not any(source.frame_functions for source in self.spec.sub_topology.sources):
-            length = min(length, ISOLATED_ROWS)
-        decided = ordered.slice(length)
+        decided = decided_input(
+            batch, self.spec, self._committed, self._engine.sources.in_stream_order, most_rows=self._most_rows()
+        )
         clock.lap("read")
         crash_here(CrashPoint.BEFORE_PROCESSING)
         collector = self._collector()
         try:
-            self._engine.process(decided, collector, wall_clock=True)
+            self._engine.process(decided.rows, collector, wall_clock=True)
             self._report(unreported, collector)
             clock.lap("process")
             merged_bytes = self._merged_bytes()
-            positions = {**self._committed, **positions_after(ordered, length, ranges)}
-            counts = self._counts(decided, collector, unreported)
+            positions = {**self._committed, **decided.positions}
+            counts = self._counts(decided.rows, collector, unreported)
             self._commit(positions, counts, collector, clock)
         except BaseException as error:
             self._give_back(unreported)
@@ -305,12 +294,12 @@ class Task:
         return BatchOutcome(
             task=self.spec.name,
             positions=positions,
-            undecided=len(ordered) - length,
+            undecided=decided.undecided,
             transactions=self._take_transactions(),
             counts=counts,
             durations=clock.laps,
             lateness=np.concatenate(self._engine.failures.lateness or [np.empty(0, dtype=np.int64)]),
-            latencies=committed_at - decided.timestamp / 1000,
+            latencies=committed_at - decided.rows.timestamp / 1000,
             store_sizes=self._state.sizes(),
             stream_times=dict(self._engine.context.stream_times),
             held_back={store: waiting() for store, waiting in self._engine.context.held_back.items()},
@@ -319,6 +308,12 @@ class Task:
             rebuilds=self._take_rebuilds(),
             next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
+
+    def _most_rows(self) -> int | None:
+        """Most rows of a batch whose records are sent one by one; a frame function's rows have to stay together."""
+        if not self._isolates or any(source.frame_functions for source in self.spec.sub_topology.sources):
+            return None
+        return ISOLATED_ROWS
 
     def _merged_bytes(self) -> int:
         assert self._state is not None
@@ -524,30 +519,6 @@ class Task:
             )
         self._committed = {place: commit.offset for place in self.spec.inputs if (commit := found[place]) is not None}
         return signature
-
-    def _uncommitted(self, batch: TaskBatch) -> tuple[InputBatch, dict[TopicPartition, OffsetRange]]:
-        """The rows that are not committed yet, with what lies between the committed offsets and what Spark brought."""
-        topics = tuple(sorted({topic for topic, _ in self.spec.inputs}))
-        parts = list(batch.rows)
-        adjusted = dict(batch.ranges)
-        for place, offsets in batch.ranges.items():
-            committed = self._committed[place]
-            if committed < offsets.start:
-                gap, gap_end = read_gap(self.spec.config, topics, place, start=committed, end=offsets.start)
-                parts.append(gap)
-                if gap_end < offsets.start:
-                    # Too much to read at once: what Spark brought comes after it, so it has to wait.
-                    adjusted[place] = OffsetRange(committed, gap_end, offsets.log_end)
-            elif committed > offsets.start:
-                adjusted[place] = OffsetRange(committed, max(committed, offsets.end), offsets.log_end)
-        rows = concat_inputs(parts) if parts else empty_input(topics)
-        wanted = np.zeros(len(rows), dtype=bool)
-        for (topic, partition), offsets in adjusted.items():
-            own = (rows.topic == rows.topics.index(topic)) & (rows.partition == partition)
-            wanted |= own & (rows.offset >= self._committed[(topic, partition)]) & (rows.offset < offsets.end)
-        if not wanted.all():
-            rows = rows.take(np.flatnonzero(wanted))
-        return rows, adjusted
 
     def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> UnreportedCounts:
         """Brings the global stores to the ends; returns what their copies have to tell."""

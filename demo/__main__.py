@@ -23,7 +23,7 @@ from demo.cluster import ClusterPlatform
 from demo.comparison import compare
 from demo.platform import APPLICATION, Interrupted, Platform, prepare
 from demo.topics import TopicReader, alert_of, committed_offsets, end_offsets, payment_of
-from millrace import ops
+from millrace import launch
 from millrace.cli.console import messages, out, progress, show_error
 from millrace.errors import MillraceError
 from millrace.home import millrace_home
@@ -177,7 +177,7 @@ def _report(
     platform: Platform, stream: PaymentStream, readings: Readings, before: tuple[float, int]
 ) -> tuple[float, int]:
     """Prints how it goes; the moment and the number of processed payments, for the next rate."""
-    seen = ops.observe(Application(platform.home, APPLICATION))
+    seen = launch.observe(Application(platform.home, APPLICATION))
     now, records = time.monotonic(), seen.records or 0
     rate = max(0, records - before[1]) / (now - before[0])
     lag = "unknown" if seen.lag is None else f"{seen.lag:,}"

@@ -14,16 +14,18 @@ from pathlib import Path
 from threading import Event
 from typing import ClassVar, TypeVar
 
+from demo.airflow_service import AirflowService, start_airflow
 from demo.leftovers import end_processes_of
-from millrace import ops
+from millrace import launch, operations
 from millrace.embedded.broker import HOST, free_ports
 from millrace.embedded.record import start_detached, stop_detached
 from millrace.errors import MillraceError, OperationError
 from millrace.home import HOME_VARIABLE
 from millrace.install.application import Application
+from millrace.install.home import Home
+from millrace.install.spec import load_spec
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
-from millrace.ops.airflow_service import AirflowService, start_airflow
-from millrace.ops.topics import create_topics
+from millrace.operations.topics import create_topics
 
 APPLICATION = "fraud-detection"
 BOOTSTRAP_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
@@ -53,7 +55,7 @@ class Platform:
         ended: set when the demo should end.
     """
 
-    home: ops.Home
+    home: Home
     ended: Event = field(default_factory=Event)
     bootstrap_servers: str = ""
     airflow: AirflowService | None = None
@@ -83,7 +85,7 @@ class Platform:
 
     def _start_services_with_topics(self, tell: Tell) -> None:
         self.start_services(tell)
-        for topic in create_topics(ops.load_spec(self.home.spec_path(APPLICATION))):
+        for topic in create_topics(load_spec(self.home.spec_path(APPLICATION))):
             tell(f"created topic {topic}")
         resolve_jars(SPARK_KAFKA_JARS, home=self.home.root, progress=tell)
 
@@ -154,13 +156,13 @@ class Platform:
     @property
     def control_plane(self) -> str:
         """Address of the application's control plane; empty while it has none."""
-        control = ops.observe(Application(self.home, APPLICATION)).control
+        control = launch.observe(Application(self.home, APPLICATION)).control
         return control.address if control else ""
 
     def stop_application(self) -> None:
         """Stops it as planned, so that its supervision ends too; nothing if it does not run."""
         if APPLICATION in self.home.deployed():
-            ops.stop(Application(self.home, APPLICATION), reason="the demo ends")
+            operations.stop(Application(self.home, APPLICATION), reason="the demo ends")
 
     def stop(self, tell: Tell) -> dict[int, str]:
         """Stops everything; what fails to stop is killed.
@@ -200,7 +202,7 @@ class Platform:
                 raise OperationError(f"{what}.", remedy=remedy)
             if tell is not None and now - said > 5:
                 said = now
-                seen = ops.observe(Application(self.home, APPLICATION))
+                seen = launch.observe(Application(self.home, APPLICATION))
                 tell(f"{APPLICATION}: {seen.state or seen.text} ({now - begin:.0f} s)")
 
 
@@ -227,4 +229,4 @@ def prepare(base: Path, kind: type[AnyPlatform]) -> AnyPlatform:
     (base / "jars").mkdir(exist_ok=True)
     (root / "jars").symlink_to(base / "jars", target_is_directory=True)
     os.environ[HOME_VARIABLE] = str(root)
-    return kind(ops.Home.at(root))
+    return kind(Home.at(root))

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from millrace.install.application import Application
-from millrace.ops import Home, stop
-from millrace.ops.driver import UNRESPONSIVE
+from millrace.install.home import Home
+from millrace.launch.driver import UNRESPONSIVE
+from millrace.operations import stop
 
 FAKE_JOB = Path(__file__).resolve().parent / "airflow" / "fake_job.py"
 

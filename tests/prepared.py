@@ -22,11 +22,11 @@ CONTEXT.set_forkserver_preload(
     [
         __name__,
         "millrace.cli.application",
-        "millrace.ops.compaction",
-        "millrace.ops.dead_letters",
-        "millrace.ops.reset",
-        "millrace.ops.savepoints",
-        "millrace.ops.standby",
+        "millrace.operations.compaction",
+        "millrace.operations.dead_letters",
+        "millrace.operations.reset",
+        "millrace.operations.savepoints",
+        "millrace.operations.standby",
         # With what the plans of generated scenarios refer to.
         "tests.parity.real_path.searching",
     ]

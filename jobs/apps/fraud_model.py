@@ -52,7 +52,7 @@ class Alert:
 
 @dataclass
 class Expectation:
-    """What the application must have made of a log of payments.
+    """The output that the application must have made of a log of payments.
 
     Args:
         alerts: in the order of each partition.
@@ -66,7 +66,7 @@ class Expectation:
 
 
 def expected(log: Iterable[LoggedPayment]) -> Expectation:
-    """The alerts for these payments: each partition by itself, in the order of its offsets.
+    """Returns the alerts for these payments: each partition by itself, in the order of its offsets.
 
     Time is the largest timestamp that a partition's payments had so far (of those that count: with an account and an
     amount above zero). A payment is late when its window ended a minute or more before that.

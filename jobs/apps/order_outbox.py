@@ -56,7 +56,7 @@ _READ_LIMIT_S = 30.0
 
 @dataclass(frozen=True)
 class PlacedOrder:
-    """What a customer ordered."""
+    """The order of a customer."""
 
     order_id: str
     customer_id: str
@@ -125,8 +125,8 @@ class OutboxRelay:
 
     def publish_next(self) -> int:
         """Publishes the next rows in one transaction, and says how many they were."""
-        place = (str(self.position.transaction_id), self.position.id, self._batch_rows)
-        rows = self._database.execute(_NEXT_ROWS, place).fetchall()
+        parameters = (str(self.position.transaction_id), self.position.id, self._batch_rows)
+        rows = self._database.execute(_NEXT_ROWS, parameters).fetchall()
         if rows:
             self._publish(rows)
         return len(rows)
@@ -162,7 +162,7 @@ class OutboxRelay:
 
 
 def read_position(bootstrap_servers: str) -> OutboxPosition:
-    """How far the relays have come; the beginning if none ever ran.
+    """Returns the position of the relays; the beginning if none ever ran.
 
     Raises:
         KafkaException: the topic of the positions does not exist or cannot be read.

@@ -33,7 +33,7 @@ class Payment:
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """What a stream of payments is made of; shares are between 0 and 1.
+    """The mix of a stream of payments; shares are between 0 and 1.
 
     Args:
         accounts: number of accounts; few of them make most payments.
@@ -127,7 +127,7 @@ class PaymentStream:
         """Sends until ``stop`` is set, then waits until everything is acknowledged.
 
         Raises:
-            RuntimeError: the broker did not take some payments; nobody can say what should have become of them.
+            RuntimeError: the broker did not take some payments; what became of them is unknown.
         """
         begin, count = time.monotonic(), 0
         while not stop.wait(0.05):

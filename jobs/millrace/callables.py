@@ -1,4 +1,4 @@
-"""What a user's callable is before it is called: whether its body would run at all."""
+"""The checks of a user's callable before it is called: whether its body would run at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _LRU_CACHE = type(functools.lru_cache(lambda: None))
 
 
 def deferred_kind(function: Any, *, generators: bool = True) -> str | None:
-    """What a call of ``function`` gives instead of a result: ``"an async function"``; ``None`` where it runs its body.
+    """Returns what a call of ``function`` gives instead of a result: ``"an async function"``.
+
+    It is ``None`` for a function whose body the call runs.
 
     Args:
         function: a function, method, partial, object with ``__call__``, or what ``functools.lru_cache`` made.
@@ -45,7 +47,7 @@ def deferred_kind(function: Any, *, generators: bool = True) -> str | None:
 
 
 def refuse_async(function: Any, *, what: str, error: type[MillraceError] = TopologyError) -> None:
-    """Refuse what gives a coroutine, which nothing awaits and which counts as true.
+    """Refuses what gives a coroutine, which nothing awaits and which counts as true.
 
     Args:
         function: what the user passed.
@@ -61,7 +63,7 @@ def refuse_async(function: Any, *, what: str, error: type[MillraceError] = Topol
 
 
 def callable_name(function: Any) -> str:
-    """How a message names a callable: its qualified name, and the module and line where it is defined."""
+    """Returns how a message names a callable: its qualified name, and the module and line where it is defined."""
     target = function
     while isinstance(target, functools.partial):
         target = target.func

@@ -60,21 +60,21 @@ OPTIMIZATIONS = {
 
 
 class ProcessingGuarantee(StrEnum):
-    """What a crash may do to the output."""
+    """The guarantee of what a crash may do to the output."""
 
     EXACTLY_ONCE_V2 = "exactly_once_v2"
     AT_LEAST_ONCE = "at_least_once"
 
 
 class ProcessingEngine(StrEnum):
-    """What executes a topology on Spark."""
+    """The engine that executes a topology on Spark."""
 
     MICRO_BATCHES = "micro-batches"
     STREAM_THREADS = "stream-threads"
 
 
 class Compression(StrEnum):
-    """How the blocks of a store's files are compressed."""
+    """The compression of the blocks of a store's files."""
 
     NONE = "none"
     SNAPPY = "snappy"
@@ -271,7 +271,7 @@ class StreamsConfig(BaseModel):
         ge=0,
         description="Updates of cached stores that a stream thread merges for its next commits, bytes of keys and "
         "values: each of its tasks that has such stores takes an equal share, and commits where its input would exceed "
-        "it, as far as the last commits tell ([what is guaranteed](from-kafka-streams.md#settings-of-buffers-and-"
+        "it, as far as the last commits show ([what is guaranteed](from-kafka-streams.md#settings-of-buffers-and-"
         "caches)). 0 merges nothing: every update goes downstream. Unset, a commit merges whatever it takes. 10 MiB in "
         "Kafka Streams, over the threads of a process. Also under its old name `cache.max.bytes.buffering`.",
     )
@@ -479,7 +479,7 @@ class StreamsConfig(BaseModel):
         return self.statestore_cache_max_bytes != 0
 
     def commit_interval_ms_of(self, engine: ProcessingEngine) -> int:
-        """Time between two commits, milliseconds: ``commit.interval.ms``, or what it is where it is not set.
+        """Returns the time between two commits, milliseconds: ``commit.interval.ms`` or its default.
 
         Args:
             engine: what executes the application, which may be another than the one it is configured for.
@@ -563,7 +563,7 @@ class StreamsConfig(BaseModel):
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> StreamsConfig:
-        """Checked configuration from dotted keys.
+        """Returns the checked configuration of dotted keys.
 
         Args:
             settings: dotted keys and their values, for example those of ``config/apps/<name>.yaml``.
@@ -599,7 +599,7 @@ class StreamsConfig(BaseModel):
         return f"{problem['input']!r} does not suit: {(described.get(str(problem['loc'][0])) or '').removesuffix('.')}"
 
     def to_mapping(self) -> dict[str, Any]:
-        """The inverse of :meth:`from_mapping`: dotted keys with JSON-compatible values, unset ones left out."""
+        """Returns the inverse of :meth:`from_mapping`: dotted keys with JSON-compatible values, unset ones left out."""
         values = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         passed_on = values.pop("passed_on")
         return {**values, **passed_on}
@@ -610,7 +610,7 @@ class StreamsConfig(BaseModel):
         return {key: value for key, value in self.passed_on.items() if key.startswith("spark.")}
 
     def client_settings(self, prefix: str) -> dict[str, str]:
-        """Settings passed on to one component, without their prefix: ``client_settings("producer.")``.
+        """Returns the settings passed on to one component, without their prefix: ``client_settings("producer.")``.
 
         A client gets those of the login as well; where it has one of its own, that wins.
         """
@@ -619,10 +619,10 @@ class StreamsConfig(BaseModel):
 
 
 def is_secret(name: str) -> bool:
-    """Whether a setting or variable of this name holds a secret: ``sasl.password``, ``spark.hadoop...secret.key``."""
+    """Returns whether a setting or variable of this name holds a secret, as ``sasl.password`` does."""
     return _SECRET.search(name) is not None
 
 
 def login_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those among settings of a client that say how it logs in to the broker."""
+    """Returns those among settings of a client that say how it logs in to the broker."""
     return {key: value for key, value in settings.items() if key.startswith(LOGIN_PREFIXES)}

@@ -154,7 +154,7 @@ _BY_ITSELF: dict[str, str] = {
 
 
 def name_problem(settings: Mapping[str, object]) -> str:
-    """Say which setting is given under two names that contradict each other; nothing where there is none.
+    """Returns which setting is given under two names that contradict each other; nothing where there is none.
 
     Args:
         settings: by their names; of numbers their digits count, since a prefix makes texts of them.
@@ -167,7 +167,7 @@ def name_problem(settings: Mapping[str, object]) -> str:
 
 
 def advice(key: str, known: Collection[str]) -> str:
-    """What an unknown setting is answered with.
+    """Returns the answer to an unknown setting.
 
     Args:
         key: the setting.
@@ -190,7 +190,7 @@ def advice(key: str, known: Collection[str]) -> str:
 
 
 def allocates_dynamically(settings: Mapping[str, str]) -> bool:
-    """Whether Spark asks for executors and releases them by the load.
+    """Returns whether Spark asks for executors and releases them by the load.
 
     Args:
         settings: those of Spark, with their prefix.
@@ -199,7 +199,7 @@ def allocates_dynamically(settings: Mapping[str, str]) -> bool:
 
 
 def allocation_problem(settings: Mapping[str, str], threads: int | None) -> str:
-    """Say why stream threads would never get the slots that there are to be with dynamic allocation; else nothing.
+    """Returns why stream threads would never get their slots with dynamic allocation; nothing where they would.
 
     A stream thread is a Spark task without an end. Spark asks for executors while tasks wait for a slot, so it must be
     known how many threads there are to be; an executor with a thread is not idle, and stays.

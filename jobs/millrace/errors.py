@@ -160,7 +160,7 @@ PASS_THROUGH_USER_CODE = (
 
 
 def error_not_of_user_code(error: BaseException) -> MillraceError | None:
-    """The error of :data:`PASS_THROUGH_USER_CODE` that user code let through or raised something else about.
+    """Returns the error of :data:`PASS_THROUGH_USER_CODE` that user code let through or raised something else about.
 
     Args:
         error: what user code raised.
@@ -168,14 +168,14 @@ def error_not_of_user_code(error: BaseException) -> MillraceError | None:
     Returns:
         the error itself, or the first such among its causes; ``None`` where user code, or its record, is to blame.
     """
-    waiting: list[BaseException | None] = [error]
+    remaining: list[BaseException | None] = [error]
     seen: set[int] = set()
-    while waiting:
-        one = waiting.pop(0)
+    while remaining:
+        one = remaining.pop(0)
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
         if isinstance(one, PASS_THROUGH_USER_CODE):
             return one
-        waiting += [*(one.exceptions if isinstance(one, BaseExceptionGroup) else ()), one.__cause__, one.__context__]
+        remaining += [*(one.exceptions if isinstance(one, BaseExceptionGroup) else ()), one.__cause__, one.__context__]
     return None

@@ -45,10 +45,10 @@ _REMEDY = (
 
 
 class Result(StrEnum):
-    """What follows the error."""
+    """The result of a handler: what follows the error."""
 
     RESUME = "resume"
-    """The record is dropped and counted; the rest of the batch goes on."""
+    """The record is dropped and counted; the other records of the batch are processed."""
     FAIL = "fail"
     """The application stops; nothing of the batch is committed, dead-letter records neither."""
     RETRY = "retry"
@@ -57,7 +57,7 @@ class Result(StrEnum):
 
 
 class SerializationExceptionOrigin(StrEnum):
-    """Which part of a record could not be serialized."""
+    """The part of a record that could not be serialized."""
 
     KEY = "key"
     VALUE = "value"
@@ -111,7 +111,7 @@ class ProducerRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorHandlerContext:
-    """Where an error came up. Source: ``org.apache.kafka.streams.errors.ErrorHandlerContext`` (KIP-1033, KIP-1034).
+    """The context of an error. Source: ``org.apache.kafka.streams.errors.ErrorHandlerContext`` (KIP-1033, KIP-1034).
 
     Args:
         topic: topic of the input record being processed; ``None`` where there is none (changelogs, punctuation).
@@ -144,13 +144,15 @@ class Response:
 
     @classmethod
     def resume(cls, dead_letter_queue_records: Sequence[ProducerRecord] = ()) -> Response:
-        """Go on without the record, and write these dead-letter records, to whichever topics they name."""
+        """Continues without the record, and writes these dead-letter records to the topics that they name."""
         return cls(Result.RESUME, tuple(dead_letter_queue_records))
 
     @classmethod
     def fail(cls, dead_letter_queue_records: Sequence[ProducerRecord] = ()) -> Response:
-        """Stop. The dead-letter records are written into the transaction, which is then aborted: nobody will see
-        them."""
+        """Stops the task.
+
+        The dead-letter records are written into the transaction, which is then aborted: no consumer will see them.
+        """
         return cls(Result.FAIL, tuple(dead_letter_queue_records))
 
     @classmethod
@@ -166,8 +168,9 @@ HandleSerializationError = Callable[
 
 
 def dead_letters_for(topic: str | None, context: ErrorHandlerContext, error: Exception) -> tuple[ProducerRecord, ...]:
-    """The dead-letter record that the built-in handlers write: the input record's bytes, timestamp and headers, and
-    headers that say what happened to it (KIP-1034).
+    """Returns the dead-letter record that the built-in handlers write (KIP-1034).
+
+    It has the input record's bytes, timestamp and headers, and headers that say what happened to it.
 
     Args:
         topic: the dead-letter topic; ``None`` gives no dead-letter record.
@@ -189,7 +192,7 @@ def dead_letters_for(topic: str | None, context: ErrorHandlerContext, error: Exc
 
 
 def dead_letter(topic: str, context: ErrorHandlerContext, *headers: tuple[str, bytes | None]) -> ProducerRecord:
-    """A dead-letter record with the input record's bytes, timestamp and headers, further headers, and its place."""
+    """Returns a dead-letter record: the input record's bytes, timestamp, headers and position, and further headers."""
     return ProducerRecord(
         topic=topic,
         key=context.source_raw_key,
@@ -222,7 +225,7 @@ class Handler:
 
 
 def check_handler_name(name: Any) -> None:
-    """Refuse what :func:`load_handler` would not know. Imports nothing.
+    """Refuses what :func:`load_handler` would not know. Imports nothing.
 
     Raises:
         ConfigurationError: it is no text, no known name, and not of the form ``package.module:name``.
@@ -243,7 +246,7 @@ def check_handler_name(name: Any) -> None:
 
 
 def load_handler(name: str, *, dead_letter_topic: str | None, settings: Mapping[str, Any]) -> Handler:
-    """The handler that a setting names.
+    """Returns the handler that a setting names.
 
     Args:
         name: ``continue``, ``fail``, a class of Kafka Streams, or ``package.module:name``.

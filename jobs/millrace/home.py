@@ -1,4 +1,4 @@
-"""Where an installation keeps its files, ``MILLRACE_HOME``, and which project a command is about."""
+"""The directory of an installation, ``MILLRACE_HOME``, and the project that a command is about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPECIFICATIONS = Path("config", "apps")
 
 
 def project_directory() -> Path:
-    """Find the project whose applications a command is about.
+    """Finds the project whose applications a command is about.
 
     Returns:
         The checkout that this module belongs to. Where it is installed from a wheel: the working directory or the
@@ -25,7 +25,7 @@ def project_directory() -> Path:
 
 
 def millrace_home() -> Path:
-    """Directory of this installation: jars, the embedded broker, records of running applications.
+    """Returns the directory of this installation: jars, the embedded broker, records of running applications.
 
     Returns:
         ``$MILLRACE_HOME`` where it is set, else ``.millrace`` in the :func:`project_directory`. Absolute; it need not

@@ -46,7 +46,7 @@ class WrittenFloat(float):
     text: str
 
     def __new__(cls, text: str) -> WrittenFloat:
-        """See the class."""
+        """Makes the value as the class says."""
         made = super().__new__(cls, text)
         made.text = text
         return made
@@ -62,7 +62,7 @@ class WrittenFloat(float):
 
 
 def loads(data: bytes | str) -> Any:
-    """The value of a JSON text, with each number as it is written.
+    """Returns the value of a JSON text, with each number as it is written.
 
     Integers have up to 308 digits. A decimal is a ``float`` where that is written back as the same number, a
     :class:`WrittenFloat` up to 17 digits, else a ``Decimal``.
@@ -76,7 +76,7 @@ def loads(data: bytes | str) -> Any:
 
 
 def has_inexact(data: bytes) -> bool:
-    """Whether a JSON text may have a number that orjson changes."""
+    """Returns whether a JSON text may have a number that orjson changes."""
     zeros = data.translate(_TO_ZERO)
     if _TINY in zeros:
         return True
@@ -94,7 +94,7 @@ def has_inexact(data: bytes) -> bool:
 
 
 def loads_exactly(data: bytes) -> Any:
-    """As :func:`loads`, of a text that orjson has read.
+    """Works like :func:`loads`, of a text that orjson has read.
 
     Raises:
         ValueError: a number has more digits than Python reads.
@@ -106,7 +106,7 @@ def loads_exactly(data: bytes) -> Any:
 
 
 def dumps(value: Any, *, indented: bool = False) -> bytes:
-    """JSON of a value, with each number as it is: integers of any length, decimals, :class:`WrittenFloat`.
+    """Returns the JSON of a value, with each number as it is: integers of any length, decimals, :class:`WrittenFloat`.
 
     Args:
         value: what to write.
@@ -131,7 +131,7 @@ def dumps(value: Any, *, indented: bool = False) -> bytes:
 
 
 def column_has_inexact(spanned: npt.NDArray[np.uint8], doubles: list[npt.NDArray[np.float64]]) -> bool:
-    """Whether the text of a column may have a number that its doubles do not hold.
+    """Returns whether the text of a column may have a number that its doubles do not hold.
 
     Args:
         spanned: the text of all values, separated.
@@ -205,7 +205,7 @@ def _are_kept(numbers: list[bytes]) -> bool:
 
 
 def is_kept_as_double(number: int) -> bool:
-    """Whether the double nearest to an integer is written as the same number."""
+    """Returns whether the double nearest to an integer is written as the same number."""
     if abs(number) <= _EXACT_IN_DOUBLE:
         return True
     try:

@@ -1,4 +1,4 @@
-"""How a process logs: structlog, configured once, to standard error."""
+"""The logging of a process: structlog, configured once, to standard error."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FORMAT_VARIABLE = "MILLRACE_LOG_FORMAT"
 
 
 class LogFormat(StrEnum):
-    """How a line of the log looks."""
+    """The format of a line of the log."""
 
     JSON = "json"
     CONSOLE = "console"
 
 
 def default_format() -> LogFormat:
-    """``$MILLRACE_LOG_FORMAT`` where it is set; else for people on a terminal, and JSON lines elsewhere."""
+    """Returns ``$MILLRACE_LOG_FORMAT`` where it is set; else for people on a terminal, and JSON lines elsewhere."""
     configured = os.environ.get(FORMAT_VARIABLE)
     if configured:
         return LogFormat(configured)

@@ -26,7 +26,7 @@ _KILL_LIMIT_S = 10.0
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """One process for good: equal only if number and kernel start time both match.
+    """The identity of one process for good: equal only if number and kernel start time both match.
 
     Args:
         pid: number of the process.
@@ -39,13 +39,13 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> ProcessIdentity | None:
-        """The process that has the number ``pid`` now, or none if there is none (a zombie is none)."""
+        """Returns the process that has the number ``pid`` now, or none if there is none (a zombie is none)."""
         start_time = _start_time(pid)
         return None if start_time is None else cls(pid, start_time)
 
     @classmethod
     def of_child(cls, process: subprocess.Popen[bytes]) -> ProcessIdentity:
-        """A process that this one has started and not waited for; it may have ended already."""
+        """Returns a process that this one has started and not waited for; it may have ended already."""
         start_time = _start_time(process.pid, also_ended=True)
         if start_time is None:
             raise ProcessLookupError(f"process {process.pid} was waited for")
@@ -53,7 +53,7 @@ class ProcessIdentity:
 
     @classmethod
     def current(cls) -> ProcessIdentity:
-        """The process that calls."""
+        """Returns the process that calls."""
         identity = cls.of(os.getpid())
         if identity is None:
             raise ProcessLookupError(f"process {os.getpid()} does not find itself")
@@ -61,7 +61,7 @@ class ProcessIdentity:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> ProcessIdentity:
-        """The identity in a JSON document with ``pid`` and ``start_time``.
+        """Returns the identity in a JSON document with ``pid`` and ``start_time``.
 
         Raises:
             OperationError: one of them is missing. A process without a start time could be anybody, so it is no match.
@@ -75,15 +75,18 @@ class ProcessIdentity:
         )
 
     def to_mapping(self) -> dict[str, int]:
-        """``pid`` and ``start_time``, for a JSON document."""
+        """Returns ``pid`` and ``start_time``, for a JSON document."""
         return {"pid": self.pid, "start_time": self.start_time}
 
     def is_alive(self) -> bool:
-        """Whether this very process still runs. A stopped one (SIGSTOP) is alive, a zombie without threads is not."""
+        """Returns whether this very process still runs.
+
+        A stopped one (SIGSTOP) is alive, a zombie without threads is not.
+        """
         return _start_time(self.pid) == self.start_time
 
     def send_signal(self, number: signal.Signals) -> bool:
-        """Send a signal to this very process; false if it is gone."""
+        """Sends a signal to this very process, and returns false if it is gone."""
         if not self.is_alive():
             return False
         try:
@@ -93,7 +96,7 @@ class ProcessIdentity:
         return True
 
     def signal_group(self, number: signal.Signals) -> bool:
-        """Send a signal to the process group that this very process leads; false if it is gone.
+        """Sends a signal to the process group that this very process leads, and returns false if it is gone.
 
         Raises:
             ValueError: the process does not lead its group, so the signal would reach strangers.
@@ -109,7 +112,7 @@ class ProcessIdentity:
         return True
 
     def terminate_group(self, *, timeout_s: float) -> bool:
-        """End the group that the process leads: SIGTERM, then SIGKILL if the leader runs after ``timeout_s`` seconds.
+        """Ends the group that the process leads: SIGTERM, then SIGKILL if the leader runs after ``timeout_s`` seconds.
 
         Returns:
             Whether the leader ended without SIGKILL.
@@ -124,7 +127,7 @@ class ProcessIdentity:
         return False
 
     def wait_until_gone(self, timeout_s: float) -> bool:
-        """Wait until it has ended, for at most ``timeout_s`` seconds; whether it has."""
+        """Waits until it has ended, for at most ``timeout_s`` seconds, and returns whether it has."""
         deadline = time.monotonic() + timeout_s
         while self.is_alive():
             if time.monotonic() >= deadline:
@@ -136,7 +139,7 @@ class ProcessIdentity:
 def run_to_the_end(
     command: Sequence[str], *, timeout_s: float, cwd: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command that starts processes of its own; none of them is left, however this ends.
+    """Runs a command that starts processes of its own; none of them is left, however this ends.
 
     Args:
         command: program and arguments.

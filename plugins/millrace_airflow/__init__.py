@@ -1,1 +1,3 @@
-"""Millrace for Airflow: a hook, operators and triggers over :mod:`millrace.ops`."""
+"""Millrace for Airflow: a hook, operators and triggers over :mod:`millrace.supervise` and
+:mod:`millrace.operations`.
+"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from millrace.ops import Observation, Verdict
+from millrace.launch import Observation, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)

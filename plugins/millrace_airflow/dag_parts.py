@@ -11,7 +11,7 @@ from airflow.sdk import Param
 
 from millrace.errors import MillraceError
 from millrace.install.home import Home
-from millrace.ops.savepoint_index import KnownSavepoint, read_index
+from millrace.operations.savepoint_index import KnownSavepoint, read_index
 from millrace_airflow.applications import applications
 from millrace_airflow.hooks.millrace import LATEST
 from millrace_airflow.notifications import MillraceNotifier
@@ -103,8 +103,9 @@ def number_param(title: str, description: str, *, default: float, minimum: float
 def savepoint_param() -> Param:
     """A list of the known savepoints, the newest first; others can be typed in.
 
-    It comes from small local files that every operation on savepoints keeps (``millrace.ops.savepoint_index``), so that
-    parsing never waits for a repository; one that cannot be read is logged, and its savepoints can be typed in.
+    It comes from small local files that every operation on savepoints keeps
+    (``millrace.operations.savepoint_index``), so that parsing never waits for a repository; one that cannot be read
+    is logged, and its savepoints can be typed in.
     """
     known = known_savepoints()
     newest = [f"{name}/{LATEST}" for name, found in known.items() if found]

@@ -19,11 +19,14 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
+from demo.airflow_service import AirflowClient, AirflowService, start_airflow
 from millrace.install.application import Application
 from millrace.install.files import now_text, read_journal, read_json
-from millrace.ops import Home, JobRecord, Observation, observe, read_record, stop
-from millrace.ops.airflow_service import AirflowClient, AirflowService, start_airflow
-from millrace.ops.driver import UNRESPONSIVE
+from millrace.install.home import Home
+from millrace.install.record import JobRecord, read_record
+from millrace.launch import Observation, observe
+from millrace.launch.driver import UNRESPONSIVE
+from millrace.operations import stop
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import SEARCH_PATH
 

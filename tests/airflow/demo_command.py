@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from millrace.home import HOME_VARIABLE, millrace_home
-from millrace.ops import Home
+from millrace.install.home import Home
 from tests.application import ROOT, SEARCH_PATH
 
 APPLICATION = "fraud-detection"

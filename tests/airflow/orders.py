@@ -8,12 +8,13 @@ from typing import Any
 
 import yaml
 
-from millrace import ops
+from millrace import supervise
 from millrace.install.application import Application
+from millrace.install.home import Home
+from millrace.install.record import read_record
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops import Home
 from tests.airflow.topologies import DEAD_LETTERS, ORDERS, TOTALS
 from tests.application import SEARCH_PATH, wait_until
 from tests.records import Record, produce, read_topic
@@ -88,8 +89,8 @@ class Orders:
         """Makes its topics and starts it; returns once it runs."""
         self.create_topics()
         self.send(20)
-        ops.deploy(Application(self.home, self.name))
-        ops.wait_until_ready(Application(self.home, self.name))
+        supervise.deploy(Application(self.home, self.name))
+        supervise.wait_until_ready(Application(self.home, self.name))
         self.wait_until_caught_up()
 
     def send(self, count: int) -> None:
@@ -124,5 +125,5 @@ class Orders:
 
     def is_alive(self) -> bool:
         directory = self.home.application(self.name)
-        record = ops.read_record(directory)
+        record = read_record(directory)
         return record is not None and record.is_driver_alive(directory)

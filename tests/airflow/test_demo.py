@@ -12,7 +12,9 @@ import pytest
 
 from millrace.install.application import Application
 from millrace.install.files import read_journal, read_json
-from millrace.ops import Home, observe, read_record
+from millrace.install.home import Home
+from millrace.install.record import read_record
+from millrace.launch import observe
 from millrace.processes import ProcessIdentity
 
 from .conftest import wait_for

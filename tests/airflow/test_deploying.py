@@ -18,12 +18,13 @@ import orjson
 import pytest
 import yaml
 
-from millrace import ops
+from millrace import operations, supervise
 from millrace.errors import OperationError
 from millrace.install.application import Application
+from millrace.install.record import read_record
 from millrace.install.spec import load_spec_file
-from millrace.ops.canary.clone import clone_of
-from millrace.ops.savepoints import list_savepoints
+from millrace.operations.savepoints import list_savepoints
+from millrace.supervise.canary.clone import clone_of
 from tests.records import read_topic
 
 from .conftest import Platform, wait_for
@@ -56,7 +57,7 @@ def parcels(platform: Platform, bootstrap_servers: str) -> Iterator[Orders]:
     application.wait_until_caught_up()
     yield application
     for name in (CLONE, NAME):
-        ops.stop(Application(platform.home, name))
+        operations.stop(Application(platform.home, name))
 
 
 def choices(platform: Platform, dag_id: str) -> list[str]:
@@ -124,10 +125,10 @@ def test_the_export_has_what_was_measured_and_names_what_could_not_be_had(platfo
     )
     file.unlink()
     try:
-        ops.deploy(Application(platform.home, unreachable.name))
+        supervise.deploy(Application(platform.home, unreachable.name))
         assert platform.run(EXPORT, "parcels_unreachable", {}) == "failed"
     finally:
-        ops.stop(Application(platform.home, unreachable.name))
+        operations.stop(Application(platform.home, unreachable.name))
         platform.home.spec_path(unreachable.name).unlink()
         platform.home.application(unreachable.name).record.unlink()
     end = platform.end_of_log(EXPORT, "parcels_unreachable", "export")
@@ -146,10 +147,10 @@ def test_a_new_version_that_does_not_run_is_rolled_back_to_the_last_good_one(
     end = platform.end_of_log(DEPLOY, "parcels_broken", "deploy")
     assert "parcels: rolled_back" in end
     assert "What to do: correct the specification" in end
-    record = ops.read_record(platform.home.application(NAME))
+    record = read_record(platform.home.application(NAME))
     assert record is not None
     assert record.spec_hash == good
-    assert ops.reconcile(Application(platform.home, NAME)).action == "nothing"
+    assert supervise.reconcile(Application(platform.home, NAME)).action == "nothing"
     parcels.send(10)
     assert counted(parcels) == sent(parcels)
 
@@ -160,7 +161,7 @@ def test_a_new_version_goes_on_as_the_mode_says(platform: Platform, parcels: Ord
     before, savepoints = sent(parcels), len(list_savepoints(Application(platform.home, NAME)))
     parcels.specify(upgrade_mode=mode)
     assert platform.run(DEPLOY, f"parcels_{mode}", {"application": NAME}, limit_s=400) == "success"
-    record = ops.read_record(platform.home.application(NAME))
+    record = read_record(platform.home.application(NAME))
     assert record is not None
     assert record.spec_hash == load_spec_file(platform.home.spec_path(NAME)).hash
     parcels.send(10)
@@ -187,7 +188,7 @@ def test_a_canary_that_differs_fails_its_comparison_and_is_dropped(
     assert run("start", "dry", spec=str(new)) == "success"
     assert not platform.home.spec_path(CLONE).exists()
     assert run("start", "started", spec=str(new), dry_run=False) == "success"
-    ops.wait_until_ready(Application(platform.home, CLONE))
+    supervise.wait_until_ready(Application(platform.home, CLONE))
     parcels.send(10)
     parcels.wait_until_caught_up()
     Orders(platform.home, parcels.bootstrap_servers, CLONE, topic=PARCELS).wait_until_caught_up()

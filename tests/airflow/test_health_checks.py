@@ -7,7 +7,7 @@ import re
 import httpx
 import pytest
 
-from millrace.ops.airflow_service import HEALTH_PATH
+from demo.airflow_service import HEALTH_PATH
 from tests.unit.deployment.compose import services
 
 from .conftest import Platform, wait_for

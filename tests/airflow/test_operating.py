@@ -20,9 +20,9 @@ from millrace.install.application import Application
 from millrace.install.home import SPECS_VARIABLE
 from millrace.install.spec import RunState, load_spec
 from millrace.kafka.offsets import committed_offsets
-from millrace.ops.operations import OperationState, operations_of, unfinished_operation
-from millrace.ops.savepoint_index import read_index
-from millrace.ops.suspend import set_run_state
+from millrace.operations import OperationState, operations_of, unfinished_operation
+from millrace.operations.savepoint_index import read_index
+from millrace.operations.suspend import set_run_state
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import SEARCH_PATH
 from tests.records import read_topic

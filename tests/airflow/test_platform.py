@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from demo.leftovers import processes_of
 from millrace.install.application import Application
 from millrace.kafka.clients import base_settings
-from millrace.ops import observe
+from millrace.launch import observe
 from tests.records import leader_of
 
 from .conftest import wait_for

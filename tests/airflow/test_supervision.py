@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from millrace.ops.airflow_service import AirflowClient
+from demo.airflow_service import AirflowClient
 from millrace.processes import ProcessIdentity
 
 from .conftest import APPLICATION, ROOT, SUPERVISE, Platform, dag_ids, wait_for

@@ -19,8 +19,10 @@ from selenium.webdriver.support.ui import WebDriverWait
 from millrace.install.application import Application
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.topics import TopicSpec
-from millrace.ops import deploy, observe, stop
-from millrace.ops.driver import UNRESPONSIVE
+from millrace.launch import observe
+from millrace.launch.driver import UNRESPONSIVE
+from millrace.operations import stop
+from millrace.supervise import deploy
 from tests.application import SEARCH_PATH
 from tests.dead_letters import dead_letter_record_of
 from tests.records import produce

@@ -10,8 +10,8 @@ from tests.longest_first import put_first
 
 LONGEST_FIRST = (
     "savepoints/test_stopped_application.py",
-    "ops/test_reset.py",
-    "ops/test_compaction.py",
+    "operations/test_reset.py",
+    "operations/test_compaction.py",
     "spark/test_own_broker.py",
     "spark/test_scenarios.py",
     "takeover/test_java_application.py",
@@ -26,7 +26,7 @@ LONGEST_FIRST = (
     "spark/test_join.py",
     "spark/test_final_results.py",
     "savepoints/test_running_application.py",
-    "ops/test_compaction_beside.py",
+    "operations/test_compaction_beside.py",
     "kafka/test_task_producer.py",
     "standby/test_takeover.py",
     "start/test_own_project.py",

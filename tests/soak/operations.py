@@ -11,12 +11,11 @@ from typing import Any
 
 from millrace.install.application import Application
 from millrace.install.home import SPECS_VARIABLE
-from millrace.ops import stop
-from millrace.ops.audit import audit
-from millrace.ops.compaction import CompactionOptions, compact
-from millrace.ops.operations import OperationState, operations_of, resume, unfinished_operation
-from millrace.ops.reset import ResetOptions, reset
-from millrace.ops.savepoints import (
+from millrace.operations import OperationState, operations_of, resume, stop, unfinished_operation
+from millrace.operations.audit import audit
+from millrace.operations.compaction import CompactionOptions, compact
+from millrace.operations.reset import ResetOptions, reset
+from millrace.operations.savepoints import (
     SavepointState,
     create_savepoint,
     list_savepoints,

@@ -17,12 +17,16 @@ from millrace.driver.status import ApplicationStatus
 from millrace.embedded.broker import EmbeddedBroker
 from millrace.errors import MillraceError
 from millrace.install.application import Application
+from millrace.install.home import Home
+from millrace.install.record import read_record
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops import Home, Verdict, deploy, observe, read_record, reconcile, stop
-from millrace.ops.control_client import ask
-from millrace.ops.driver import UNRESPONSIVE
+from millrace.launch import Verdict, observe
+from millrace.launch.control_client import ask
+from millrace.launch.driver import UNRESPONSIVE
+from millrace.operations import stop
+from millrace.supervise import deploy, reconcile
 from millrace.topology.topic_partition import TopicPartition
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, START_LIMIT_S, wait_until
 

@@ -11,9 +11,9 @@ import structlog
 from tests.longest_first import put_first
 
 LONGEST_FIRST = (
-    "ops/test_upgrade.py",
-    "ops/test_operations.py",
-    "ops/test_seen_while_it_happens.py",
+    "supervise/upgrade/test_upgrade.py",
+    "supervise/test_reconcile.py",
+    "insight/test_seen_while_it_happens.py",
     "install/launchers/test_kubernetes.py",
     "cli/test_commands.py",
     "task/test_batches.py",
@@ -21,7 +21,7 @@ LONGEST_FIRST = (
     "serdes/test_json.py",
     "driver/test_driver.py",
     "project/test_commands.py",
-    "ops/test_deploying_changed_code.py",
+    "supervise/test_deploying_changed_code.py",
     "testing/test_foreign_key_serde_changes.py",
     "state/test_versioned.py",
     "kafka/columns/test_disputed_offsets.py",

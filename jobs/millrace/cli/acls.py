@@ -1,4 +1,4 @@
-"""``millrace acls``."""
+"""The command ``millrace acls``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from millrace.cli.console import out
 from millrace.cli.environment import fill_in_environment, named_spec
 
 if TYPE_CHECKING:
-    from millrace.ops.acls import NeededAcls
+    from millrace.insight.acls import NeededAcls
 
 
 class Format(StrEnum):
-    """How the list is printed."""
+    """The format in which the list is printed."""
 
     TEXT = "text"
     JSON = "json"
@@ -25,7 +25,7 @@ class Format(StrEnum):
 
 
 class Purpose(StrEnum):
-    """As :class:`millrace.ops.acls.Purpose`, and all; without its imports, which take seconds."""
+    """As :class:`millrace.insight.acls.Purpose`, and all; without its imports, which take seconds."""
 
     ALL = "all"
     RUN = "run"
@@ -50,9 +50,9 @@ def acls(
     form: Annotated[Format, typer.Option("--format", help="text, json, or commands of kafka-acls.sh.")] = Format.TEXT,
 ) -> None:
     """List what an application's user must be allowed to do on the broker; needs no broker."""
+    from millrace.insight.acls import Purpose as NeededFor
+    from millrace.insight.acls import needed_acls
     from millrace.install.which_spec import Use
-    from millrace.ops.acls import Purpose as NeededFor
-    from millrace.ops.acls import needed_acls
 
     fill_in_environment()
     only = None if purpose is Purpose.ALL else NeededFor(purpose)

@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run(arguments: list[str], *, verbose: bool) -> int:
-    """The exit code of one command line."""
+    """Returns the exit code of one command line."""
     try:
         app(arguments, prog_name="millrace")
     except SystemExit as ending:

@@ -52,7 +52,7 @@ def run(
     refuses to start while an operation (a reset, a restoration) holds the application.
     """
     from millrace.install.home import ApplicationDirectory
-    from millrace.ops.ending import telling_why_it_ends
+    from millrace.launch.ending import telling_why_it_ends
 
     configure_logs(log_format=log_format)
     fill_in_environment()
@@ -60,7 +60,7 @@ def run(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if run_directory is None:
-        # Nobody looks for the reason but whoever sees it end.
+        # Without a run directory no other command looks for the reason.
         raise typer.Exit(_run(spec, None))
     with telling_why_it_ends(ApplicationDirectory(run_directory.absolute())):
         code = _run(spec, run_directory)
@@ -74,8 +74,8 @@ def _run(spec: str, run_directory: Path | None) -> int:
     from millrace.install.launchers.base import OPERATION_VARIABLE
     from millrace.install.spec import UpgradeMode
     from millrace.install.which_spec import Use
-    from millrace.ops.launched_code import keep_nodes
-    from millrace.ops.operations.journal import refuse_held
+    from millrace.launch.launched_code import keep_nodes
+    from millrace.operations.journal import refuse_held
 
     loaded = named_spec(spec, Use.DEPLOYMENT).spec
     config = loaded.streams_config()
@@ -136,18 +136,19 @@ def deploy(
 
     It exits with 1 when it was rolled back.
     """
-    from millrace import ops
+    from millrace import supervise
+    from millrace.install.spec import UpgradeMode
 
     quiet()
     application = application_here(name)
-    modes = [mode.value for mode in ops.UpgradeMode]
+    modes = [mode.value for mode in UpgradeMode]
     if upgrade_mode is not None and upgrade_mode not in modes:
         raise typer.BadParameter(f"--upgrade-mode is one of {', '.join(modes)}")
     with progress(f"deploying {name}") as report:
-        outcome = ops.deploy(
+        outcome = supervise.deploy(
             application,
             reason=reason,
-            upgrade_mode=None if upgrade_mode is None else ops.UpgradeMode(upgrade_mode),
+            upgrade_mode=None if upgrade_mode is None else UpgradeMode(upgrade_mode),
             rollback_on_failure=rollback_on_failure,
             force=force,
             dry_run=dry_run,
@@ -160,7 +161,7 @@ def deploy(
         from millrace.cli.restore_bar import restore_bar
 
         with restore_bar(f"waiting until {name} is ready; its log is {application.directory.log}") as show:
-            observation = ops.wait_until_ready(application, on_probe=show)
+            observation = supervise.wait_until_ready(application, on_probe=show)
     print_outcome(outcome)
     if wait and not dry_run:
         out.print(f"{name} is ready: {observation.text}", markup=False)
@@ -171,23 +172,24 @@ def rollback(name: Name, dry_run: DryRun = False, reason: Reason = "rolled back 
 
     Supervision leaves the one in config/apps alone until it changes or is deployed again.
     """
-    from millrace import ops
+    from millrace import operations, supervise
 
     quiet()
     with progress(f"rolling {name} back") as report:
-        outcome = ops.rollback(application_here(name), reason=reason, dry_run=dry_run, progress=report)
+        outcome = supervise.rollback(application_here(name), reason=reason, dry_run=dry_run, progress=report)
     print_outcome(outcome)
-    if not dry_run and outcome.action is not ops.Action.ROLLED_BACK:
+    if not dry_run and outcome.action is not operations.Action.ROLLED_BACK:
         raise typer.Exit(1)
 
 
 def stop(name: Name, dry_run: DryRun = False, reason: Reason = "stopped with `millrace stop`") -> None:
     """Stop an application: gracefully within its limit, then by force. It stays stopped until it is deployed again."""
-    from millrace import ops
+    from millrace import operations
     from millrace.errors import OperationError
+    from millrace.install.home import Home
 
     quiet()
-    home = ops.Home.from_environment()
+    home = Home.from_environment()
     deployed = home.deployed()
     if name not in deployed:
         raise OperationError(
@@ -195,7 +197,7 @@ def stop(name: Name, dry_run: DryRun = False, reason: Reason = "stopped with `mi
             remedy=f"name one of these: {', '.join(deployed)}" if deployed else "there is nothing to stop",
         )
     with progress(f"stopping {name}"):
-        outcome = ops.stop(application_here(name), reason=reason, dry_run=dry_run)
+        outcome = operations.stop(application_here(name), reason=reason, dry_run=dry_run)
     print_outcome(outcome)
 
 
@@ -208,13 +210,13 @@ def take_over(
 
     Nothing else makes an application start from offsets that another client has committed.
     """
-    from millrace import ops
+    from millrace import operations
     from millrace.install.which_spec import Use
 
     quiet()
     fill_in_environment()
     loaded = named_spec(spec, Use.DEPLOYMENT).spec
-    print_outcome(ops.take_over(application_here(loaded.name), loaded, reason=reason, dry_run=dry_run))
+    print_outcome(operations.take_over(application_here(loaded.name), loaded, reason=reason, dry_run=dry_run))
 
 
 def status(
@@ -253,19 +255,20 @@ def status(
 def _print_recovery(names: list[str], *, as_json: bool) -> None:
     import orjson
 
-    from millrace import ops
+    from millrace import insight
     from millrace.errors import MillraceError
+    from millrace.insight.overview.watch import known_applications
+    from millrace.install.home import Home
     from millrace.install.which_spec import Use
-    from millrace.ops.overview.watch import known_applications
 
-    home = ops.Home.from_environment()
+    home = Home.from_environment()
     estimates, failed = [], []
     chosen = names or known_applications(home)
     applications = [application_here(name) for name in chosen]
     print_difference(Use.RUNNING, *applications)
     for application in applications:
         try:
-            estimates.append(ops.recovery_estimate(application))
+            estimates.append(insight.recovery_estimate(application))
         except MillraceError as error:
             if names:
                 raise
@@ -288,7 +291,7 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
 
 
 def application_named(name: str, use: Use | None = None) -> Application:
-    """The application, for a command about what it was launched with.
+    """Returns the application, for a command about what it was launched with.
 
     Args:
         name: the application; where its specification or code has changed since its launch, a line says so.
@@ -302,14 +305,14 @@ def application_named(name: str, use: Use | None = None) -> Application:
 
 
 def quiet() -> None:
-    """Only warnings are logged, and the environment is filled in: what a command does first."""
+    """Prepares a command: only warnings are logged, and the environment is filled in."""
     configure_logs(level=logging.WARNING, log_format=LogFormat.CONSOLE)
     fill_in_environment()
 
 
 def print_outcome(outcome: object) -> None:
-    """What was done: the steps to standard error, the result to standard output."""
-    from millrace.ops.outcome import Outcome
+    """Prints what was done: the steps to standard error, the result to standard output."""
+    from millrace.operations.outcome import Outcome
 
     assert isinstance(outcome, Outcome)
     for step in outcome.steps:

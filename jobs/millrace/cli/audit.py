@@ -1,4 +1,4 @@
-"""``millrace audit``."""
+"""The command ``millrace audit``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.cli.console import out, progress
 from millrace.cli.environment import fill_in_environment
 
 if TYPE_CHECKING:
-    from millrace.ops.audit import AuditReport
+    from millrace.operations.audit import AuditReport
 
 DIFFERS = 1
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def seconds(text: str) -> float:
-    """Seconds of a duration such as ``90s``, ``10m`` or ``1h``."""
+    """Returns the seconds of a duration such as ``90s``, ``10m`` or ``1h``."""
     found = _DURATION.fullmatch(text)
     if found is None or float(found[1]) == 0:
         raise typer.BadParameter(f"{text!r} is no duration such as 90s, 10m or 1h")
@@ -50,8 +50,8 @@ def audit(
 
     It exits with 1 when something differs.
     """
-    from millrace.ops.audit import AuditOptions
-    from millrace.ops.audit import audit as audit_application
+    from millrace.operations.audit import AuditOptions
+    from millrace.operations.audit import audit as audit_application
 
     fill_in_environment()
     options = AuditOptions(sample=sample, budget_s=seconds(budget), stores=tuple(store or ()), listed=listed)

@@ -1,4 +1,4 @@
-"""``millrace canary``."""
+"""The commands of ``millrace canary``."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def start(
     reason: Reason = "started with `millrace canary start`",
 ) -> None:
     """Start NAME-canary: a clone with the same state, on the same input, with the new version and topics of its own."""
-    from millrace import ops
-    from millrace.ops import canary
-    from millrace.ops.canary.clone import clone_of
+    from millrace import supervise
+    from millrace.supervise import canary
+    from millrace.supervise.canary.clone import clone_of
 
     quiet()
     application = application_named(name)
@@ -48,7 +48,7 @@ def start(
         outcome = canary.start(application, spec, starts=starts or (), reason=reason, dry_run=dry_run, progress=report)
     print_outcome(outcome)
     if wait and not dry_run:
-        observation = ops.wait_until_ready(application_here(clone_of(name)))
+        observation = supervise.wait_until_ready(application_here(clone_of(name)))
         out.print(f"{clone_of(name)} is ready: {observation.text}", markup=False)
 
 
@@ -65,7 +65,7 @@ def compare(
     limit: Annotated[int, typer.Option(min=0, help="Differences to print.")] = 20,
 ) -> None:
     """Compare what the application and its canary have written. It exits with 1 where they differ."""
-    from millrace.ops import canary
+    from millrace.supervise import canary
 
     quiet()
     with progress(f"comparing {name} with its canary") as report:
@@ -85,7 +85,7 @@ def compare(
 @app.command(epilog="Example: [bold]millrace canary promote fraud-detection[/]")
 def promote(name: Name, dry_run: DryRun = False, reason: Reason = "promoted with `millrace canary promote`") -> None:
     """Deploy the application with the canary's version, and back if it is not healthy in time. The canary goes on."""
-    from millrace.ops import canary
+    from millrace.supervise import canary
 
     quiet()
     with progress(f"promoting the canary of {name}") as report:
@@ -98,7 +98,7 @@ def promote(name: Name, dry_run: DryRun = False, reason: Reason = "promoted with
 @app.command(epilog="Example: [bold]millrace canary drop fraud-detection --dry-run[/]")
 def drop(name: Name, dry_run: DryRun = False, reason: Reason = "dropped with `millrace canary drop`") -> None:
     """Stop the canary, and delete its topics, group, stores and specification; nothing of the application."""
-    from millrace.ops import canary
+    from millrace.supervise import canary
 
     quiet()
     with progress(f"dropping the canary of {name}") as report:

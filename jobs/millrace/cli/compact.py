@@ -1,4 +1,4 @@
-"""``millrace compact``."""
+"""The command ``millrace compact``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.cli.console import messages, out, progress
 from millrace.cli.environment import fill_in_environment
 
 if TYPE_CHECKING:
-    from millrace.ops.outcome import Outcome
+    from millrace.operations.outcome import Outcome
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,8 +41,8 @@ def compact(
 
     Killed midway, it goes on with `millrace operations resume NAME`, which puts the topics' settings back.
     """
-    from millrace.ops.compaction import CompactionOptions
-    from millrace.ops.compaction import compact as compact_application
+    from millrace.operations.compaction import CompactionOptions
+    from millrace.operations.compaction import compact as compact_application
 
     fill_in_environment()
     options = CompactionOptions(
@@ -74,9 +74,9 @@ def _print(outcome: Outcome) -> None:
         for store, after in each.get("bytes_after", {}).items():
             table.add_row(f"{store} of task {task}", f"{each['bytes_before'][store]:,}", f"{after:,}")
     out.print(table, soft_wrap=False)
-    waiting = outcome.results.get("wait-for-cleaner", {}).get("waiting", [])
-    if waiting:
-        out.print(f"not cleaned in time: {', '.join(waiting)}", markup=False)
+    remaining = outcome.results.get("wait-for-cleaner", {}).get("waiting", [])
+    if remaining:
+        out.print(f"not cleaned in time: {', '.join(remaining)}", markup=False)
     for topic, why in outcome.results["check"]["passed_over"].items():
         out.print(f"left alone: {topic}: {why}", markup=False)
     out.print(f"{outcome.application}: compacted", markup=False)

@@ -1,4 +1,4 @@
-"""What the commands write: results to standard output, everything about the work itself to standard error."""
+"""The output of commands: results to standard output, everything about the work itself to standard error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from millrace.errors import MillraceError
 
-# Scripts read what is printed, so nothing may be wrapped where nobody looks.
+# Scripts read what is printed, so nothing may be wrapped without a terminal.
 _WIDTH = None if sys.stdout.isatty() else 200
 
 out = Console(soft_wrap=True, highlight=False, width=_WIDTH)
@@ -19,7 +19,7 @@ messages = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def show_error(error: BaseException, *, verbose: bool) -> None:
-    """One line that says what happened and what to do; with ``verbose`` the traceback before it."""
+    """Prints one line that says what happened and what to do; with ``verbose`` the traceback before it."""
     if verbose:
         messages.print_exception()
     if isinstance(error, MillraceError):
@@ -38,7 +38,7 @@ def _one_line(text: str) -> str:
 
 @contextmanager
 def progress(text: str) -> Iterator[Callable[[str], None]]:
-    """Shows that something takes a while; the function that it gives tells how far it is.
+    """Shows that something takes a while; the function that it gives reports the progress.
 
     On a terminal the line changes in place; elsewhere each step is a line of its own.
     """

@@ -1,4 +1,4 @@
-"""``millrace dlq``."""
+"""The commands of ``millrace dlq``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _LATEST_DATE_MS = 253_402_300_799_999
 """The last millisecond of the year 9999: Python's dates end there, timestamps do not."""
 
 if TYPE_CHECKING:
-    from millrace.ops.dead_letters import ListedDeadLetterRecord, Selection
-    from millrace.ops.outcome import Outcome
+    from millrace.operations.dead_letters import ListedDeadLetterRecord, Selection
+    from millrace.operations.outcome import Outcome
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,23 +44,23 @@ def list_dead_letter_records(
     limit: Annotated[int | None, typer.Option(min=1, help="How many at most, the last ones.")] = None,
 ) -> None:
     """List dead-letter records: what failed, where it was read, and whether it was sent back."""
-    from millrace.ops import dead_letters as ops
+    from millrace.operations import dead_letters
 
     quiet()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("letter", "time", "error", "read from", "key", "replayed"):
         table.add_column(header, overflow="fold")
-    found = ops.list_dead_letter_records(
+    found = dead_letters.list_dead_letter_records(
         application_named(name), selection=_selection(since, until, error, topic), limit=limit
     )
     for each in found:
         record = each.record
-        place = f"{record.topic}-{record.source_partition}:{record.source_offset}" if record.topic else "unknown"
+        position = f"{record.topic}-{record.source_partition}:{record.source_offset}" if record.topic else "unknown"
         table.add_row(
             record.name,
             _time(record.timestamp),
             record.error or "unknown",
-            place,
+            position,
             _text(record.key),
             each.replayed.at if each.replayed else "",
         )
@@ -72,11 +72,11 @@ def show(name: Name, position: Annotated[str, typer.Argument(metavar=POSITION, h
     """Show one dead-letter record wholly, as JSON; what is no text is given in base64."""
     import orjson
 
-    from millrace.ops import dead_letters as ops
+    from millrace.operations import dead_letters
 
     quiet()
-    selection = ops.Selection(positions=frozenset({ops.parse_record_position(position)}))
-    (found,) = ops.list_dead_letter_records(application_named(name), selection=selection)
+    selection = dead_letters.Selection(positions=frozenset({dead_letters.parse_record_position(position)}))
+    (found,) = dead_letters.list_dead_letter_records(application_named(name), selection=selection)
     out.print(orjson.dumps(_document(found), option=orjson.OPT_INDENT_2).decode(), markup=False)
 
 
@@ -100,11 +100,11 @@ def replay(
     reason: Reason = "replayed with `millrace dlq replay`",
 ) -> None:
     """Send dead-letter records back to their input topics, each exactly once."""
-    from millrace.ops import dead_letters as ops
+    from millrace.operations import dead_letters
 
     quiet()
     with progress(f"replaying dead-letter records of {name}") as report:
-        outcome = ops.replay_dead_letter_records(
+        outcome = dead_letters.replay_dead_letter_records(
             application_named(name),
             selection=_selection(since, until, error, topic, letters),
             to_source_partition=to_source_partition,
@@ -132,16 +132,16 @@ def purge(
     reason: Reason = "purged with `millrace dlq purge`",
 ) -> None:
     """Delete dead-letter records for good."""
-    from millrace.ops import dead_letters as ops
-    from millrace.ops.reset import parse_time
+    from millrace.operations import dead_letters
+    from millrace.operations.reset import parse_time
 
     if sum((before is not None, before_letter is not None, everything)) != 1:
         raise typer.BadParameter("give one of --before, --before-letter and --all")
     quiet()
     with progress(f"purging dead-letter records of {name}") as report:
-        outcome = ops.purge_dead_letter_records(
+        outcome = dead_letters.purge_dead_letter_records(
             application_named(name),
-            before_offset=None if before_letter is None else ops.parse_record_position(before_letter),
+            before_offset=None if before_letter is None else dead_letters.parse_record_position(before_letter),
             before_ms=None if before is None else parse_time(before),
             dry_run=dry_run,
             reason=reason,
@@ -153,8 +153,8 @@ def purge(
 def _selection(
     since: str | None, until: str | None, error: str, topic: str | None, positions: list[str] | None = None
 ) -> Selection:
-    from millrace.ops.dead_letters import Selection, parse_record_position
-    from millrace.ops.reset import parse_time
+    from millrace.operations.dead_letters import Selection, parse_record_position
+    from millrace.operations.reset import parse_time
 
     return Selection(
         since_ms=None if since is None else parse_time(since),

@@ -1,4 +1,4 @@
-"""``millrace recovery-drill``."""
+"""The command ``millrace recovery-drill``."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def drill(
     Only of an application whose specification says `production: false`, and only while input arrives. The result goes
     to run/NAME/drills.jsonl. It exits with 1 when the task did not recover in time.
     """
-    from millrace import ops
+    from millrace import operations
 
     quiet()
     with progress(f"drilling {name}") as report:
-        outcome = ops.recovery_drill(
+        outcome = operations.recovery_drill(
             application_named(name),
             task=task,
             timeout_s=timeout,
@@ -41,5 +41,5 @@ def drill(
             progress=report,
         )
     print_outcome(outcome)
-    if outcome.action is ops.Action.NOT_RECOVERED:
+    if outcome.action is operations.Action.NOT_RECOVERED:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""What a command finds around it: the application_named, its broker, and specifications that refer to both."""
+"""The surroundings of a command: the installation, its broker, and specifications that refer to both."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def embedded_broker() -> str:
 
 
 def bootstrap_servers(given: str | None) -> str:
-    """The broker to talk to: the one that was named, the variable's, or the embedded one.
+    """Returns the broker to talk to: the one that was named, the variable's, or the embedded one.
 
     Raises:
         ConfigurationError: there is none of them.
@@ -52,7 +52,7 @@ def bootstrap_servers(given: str | None) -> str:
 
 
 def application_here(name: str) -> Application:
-    """The application ``name`` of this installation."""
+    """Returns the application ``name`` of this installation."""
     from millrace.install.application import Application
     from millrace.install.home import Home
 
@@ -60,7 +60,7 @@ def application_here(name: str) -> Application:
 
 
 def spec_path(target: str) -> Path:
-    """The file of a specification that was named by its path or by the application's name."""
+    """Returns the file of a specification that was named by its path or by the application's name."""
     from millrace.install.home import Home
 
     return Path(target) if _is_file(target) else Home.from_environment().spec_path(target)
@@ -72,7 +72,7 @@ def _is_file(target: str) -> bool:
 
 
 def named_spec(target: str, use: Use) -> SpecFile:
-    """The specification that a command was given by its file's path or by the application's name.
+    """Returns the specification that a command was given by its file's path or by the application's name.
 
     One that is a file of ``config/apps``, or was named by the application, is what counts for ``use``; where that and
     what was launched differ, a line says so. Any other file is taken as it is.
@@ -97,7 +97,7 @@ def named_spec(target: str, use: Use) -> SpecFile:
 def print_difference(use: Use, *applications: Application) -> None:
     """Print a line for each application of which what was launched differs from what is there now."""
     from millrace.cli.console import messages
-    from millrace.ops.changes import difference_note
+    from millrace.launch.changes import difference_note
 
     for application in applications:
         if note := difference_note(use, application):

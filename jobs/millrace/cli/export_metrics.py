@@ -1,4 +1,4 @@
-"""``millrace export-metrics``."""
+"""The command ``millrace export-metrics``."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def export_metrics(
     Without a target they are printed. What an earlier export left of applications that are gone is removed. It exits
     with 1 when parts could not be had; the others are exported all the same.
     """
+    from millrace.insight.export import MetricsTarget, Pushgateway, TextFile
+    from millrace.insight.export import export_metrics as export
+    from millrace.insight.export.series import text_format
     from millrace.install.home import Home
     from millrace.install.which_spec import Use
-    from millrace.ops.export import MetricsTarget, Pushgateway, TextFile
-    from millrace.ops.export import export_metrics as export
-    from millrace.ops.export.series import text_format
 
     fill_in_environment()
     targets: list[MetricsTarget] = []

@@ -38,7 +38,7 @@ FILES: Mapping[str, str] = {
 SECRET = ".env"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 100
-_PLACE = re.compile(r"\{\{ (\w+) \}\}")
+_PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -78,7 +78,7 @@ def init(
 
 
 def application_name(text: str) -> str:
-    """The name of an application that a name of a directory gives: lower case, with hyphens.
+    """Returns the name of an application that a name of a directory gives: lower case, with hyphens.
 
     Raises:
         ConfigurationError: it gives none, or the module of that name would hide another one.
@@ -99,12 +99,12 @@ def application_name(text: str) -> str:
 
 
 def package_name(application: str) -> str:
-    """The package with the code of an application."""
+    """Returns the package with the code of an application."""
     return application.replace("-", "_")
 
 
 def project_files(application: str) -> dict[str, str]:
-    """The texts of a new project by their paths in it.
+    """Returns the texts of a new project by their paths in it.
 
     Args:
         application: its name, see :func:`application_name`.
@@ -122,13 +122,15 @@ def project_files(application: str) -> dict[str, str]:
     }
     templates = files(__package__) / "project"
     return {
-        path.format(**values): _PLACE.sub(lambda place: values[place[1]], (templates / f"{name}.template").read_text())
+        path.format(**values): _PLACEHOLDER.sub(
+            lambda match: values[match[1]], (templates / f"{name}.template").read_text()
+        )
         for path, name in FILES.items()
     }
 
 
 def compatible_versions(installed: str) -> str:
-    """The versions of Millrace that go with a project that this one has made, as a requirement has them.
+    """Returns the versions of Millrace that go with a project that this one has made, as a requirement has them.
 
     As of semantic versioning: up to the next major version, below 1.0 up to the next minor one.
     """

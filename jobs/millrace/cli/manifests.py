@@ -1,4 +1,4 @@
-"""``millrace manifests``."""
+"""The command ``millrace manifests``."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def manifests(
 ) -> None:
     """Print what Kubernetes is given of an application whose launcher is kubernetes.
 
-    The driver's account and its rights are to be applied once, by an operator who may; a deployment applies the rest
-    itself, with a Secret for the control plane's token, which is not printed.
+    The driver's account and its rights are to be applied once, by an operator who may. A deployment applies everything
+    else itself, with a Secret for the control plane's token, which is not printed.
     """
     from millrace.install.launchers.kubernetes import account, pod_templates, specification_map
     from millrace.install.which_spec import Use
@@ -71,7 +71,7 @@ def check_against_schema(documents: Sequence[Mapping[str, Any]], version: str) -
 
     Raises:
         ConfigurationError: the library is missing, the version is unknown to it, or a document does not fit; the
-            message names its kind and the place in it.
+            message names its kind and the path in it.
     """
     try:
         import kubernetes_validate as schemas
@@ -90,8 +90,8 @@ def check_against_schema(documents: Sequence[Mapping[str, Any]], version: str) -
         try:
             schemas.validate(dict(document), wanted, strict=True)
         except schemas.ValidationError as error:
-            place = ".".join(str(part) for part in error.path)
+            path = ".".join(str(part) for part in error.path)
             raise ConfigurationError(
-                f"Kubernetes {wanted} does not take the {document['kind']}: {place}: {error.message}.",
+                f"Kubernetes {wanted} does not take the {document['kind']}: {path}: {error.message}.",
                 remedy="correct the section launcher of the specification",
             ) from error

@@ -23,9 +23,9 @@ app = typer.Typer(
 
 @app.command("list", epilog="Example: [bold]millrace operations list fraud-detection[/]")
 def list_operations(name: Name) -> None:
-    """All operations of an application, oldest first."""
+    """List all operations of an application, oldest first."""
     from millrace.install.home import Home
-    from millrace.ops.operations import operations_of
+    from millrace.operations import operations_of
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("id", "state", "begun", "ended", "step", "error"):
@@ -37,10 +37,10 @@ def list_operations(name: Name) -> None:
 
 @app.command(epilog="Example: [bold]millrace operations show fraud-detection 20260301T120000.000000-reset[/]")
 def show(name: Name, operation_id: Annotated[str, typer.Argument(metavar="ID", help="As `list` prints it.")]) -> None:
-    """The plan of one operation and what its steps returned, as JSON."""
+    """Show the plan of one operation and what its steps returned, as JSON."""
     from millrace.errors import OperationError
     from millrace.install.home import Home
-    from millrace.ops.operations import operations_of
+    from millrace.operations import operations_of
 
     known = {record.id: record for record in operations_of(Home.from_environment().application(name))}
     if operation_id not in known:
@@ -52,8 +52,8 @@ def show(name: Name, operation_id: Annotated[str, typer.Argument(metavar="ID", h
 
 @app.command(epilog="Example: [bold]millrace operations resume fraud-detection[/]")
 def resume(name: Name) -> None:
-    """Go on with the operation that was killed or has failed, at the step that it did not complete."""
-    from millrace.ops.operations import resume as resume_operation
+    """Resume the operation that was killed or has failed, at the step that it did not complete."""
+    from millrace.operations import resume as resume_operation
 
     with progress(f"resuming the operation of {name}") as report:
         outcome = resume_operation(application_here(name), progress=report)
@@ -65,8 +65,8 @@ def resume(name: Name) -> None:
 def abandon(
     name: Name, reason: Annotated[str, typer.Option("--reason", help="Goes to the journal.")] = "given up by hand"
 ) -> None:
-    """Give the operation up that was killed or has failed; what it has done until then stays done."""
-    from millrace.ops.operations import abandon as abandon_operation
+    """Abandon the operation that was killed or has failed; what it has done until then stays done."""
+    from millrace.operations import abandon as abandon_operation
 
     record = abandon_operation(application_here(name), reason=reason)
     out.print(f"abandoned {record}", markup=False)

@@ -1,4 +1,4 @@
-"""``millrace plan``."""
+"""The command ``millrace plan``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.cli.console import out
 from millrace.cli.environment import fill_in_environment, named_spec
 
 if TYPE_CHECKING:
-    from millrace.ops.plan import Plan
+    from millrace.insight.plan import Plan
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -47,9 +47,9 @@ def plan(
 
     The estimates are upper ones: every record counts as passing every operator.
     """
+    from millrace.insight.plan import plan as make_plan
+    from millrace.insight.plan_traffic import ExpectedLoad
     from millrace.install.which_spec import Use
-    from millrace.ops.plan import plan as make_plan
-    from millrace.ops.plan_traffic import ExpectedLoad
 
     fill_in_environment()
     load = ExpectedLoad(

@@ -1,4 +1,4 @@
-"""``millrace prepare``."""
+"""The command ``millrace prepare``."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def query(  # noqa: PLR0917 - the arguments of a command
 def _answer(
     client: QueryClient, store: str, operation: str, page: str | None, parameters: dict[str, object]
 ) -> dict[str, Any]:
-    """The first page that has something: each is one task's, and that of one that has nothing tells nobody anything."""
+    """The first page that has something: each is one task's, and one without entries is skipped."""
     answer = client.answer(store, operation, **parameters, page=page)
     while answer.get("entries") == [] and answer["next"] is not None:
         answer = client.answer(store, operation, **parameters, page=answer["next"])
@@ -120,7 +120,7 @@ def query_server(  # noqa: PLR0917 - the arguments of a command
     ] = 0,
     host_name: Annotated[
         str | None,
-        typer.Option(help="This host's name as the application's workers tell it. Default: the system's name."),
+        typer.Option(help="This host's name as the application's workers report it. Default: the system's name."),
     ] = None,
     run_directory: Annotated[
         Path | None,

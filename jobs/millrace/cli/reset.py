@@ -1,4 +1,4 @@
-"""``millrace reset``."""
+"""The command ``millrace reset``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.cli.environment import application_here, bootstrap_servers
 from millrace.cli.topics import Login
 
 if TYPE_CHECKING:
-    from millrace.ops.reset import Target
+    from millrace.operations.reset import Target
 
 _WHERE = "Where the input topics go (one of these; default: --to-earliest)"
 _WHAT = "What it touches"
@@ -93,8 +93,8 @@ def reset(
 
     Everything is decided before anything changes. Killed midway, it goes on with `millrace operations resume NAME`.
     """
-    from millrace.ops.reset import NamedCluster, ResetOptions
-    from millrace.ops.reset import reset as reset_application
+    from millrace.operations.reset import NamedCluster, ResetOptions
+    from millrace.operations.reset import reset as reset_application
 
     if (name is None) == (application_id is None):
         raise typer.BadParameter("give NAME or --application-id")
@@ -151,20 +151,20 @@ def _target(
 ) -> Target:
     import time
 
-    from millrace.ops import reset as ops
+    from millrace.operations import reset as asked
 
     targets: list[Target] = []
-    targets += [ops.ToEarliest()] if to_earliest else []
-    targets += [ops.ToLatest()] if to_latest else []
-    targets += [ops.ToOffset(to_offset)] if to_offset is not None else []
-    targets += [ops.ToTime(ops.parse_time(to_datetime))] if to_datetime is not None else []
+    targets += [asked.ToEarliest()] if to_earliest else []
+    targets += [asked.ToLatest()] if to_latest else []
+    targets += [asked.ToOffset(to_offset)] if to_offset is not None else []
+    targets += [asked.ToTime(asked.parse_time(to_datetime))] if to_datetime is not None else []
     if by_duration is not None:
-        targets.append(ops.ToTime(round((time.time() - ops.parse_duration(by_duration).total_seconds()) * 1000)))
-    targets += [ops.ShiftBy(shift_by)] if shift_by is not None else []
-    targets += [ops.parse_offsets(from_file.read_text())] if from_file is not None else []
+        targets.append(asked.ToTime(round((time.time() - asked.parse_duration(by_duration).total_seconds()) * 1000)))
+    targets += [asked.ShiftBy(shift_by)] if shift_by is not None else []
+    targets += [asked.parse_offsets(from_file.read_text())] if from_file is not None else []
     if len(targets) > 1:
-        raise typer.BadParameter("give one place only where the input topics go")
-    return targets[0] if targets else ops.ToEarliest()
+        raise typer.BadParameter("give only one option that says where the input topics go")
+    return targets[0] if targets else asked.ToEarliest()
 
 
 def _names(text: str | None) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""How far the restoration of an application is: a bar on a terminal, lines elsewhere."""
+"""The progress of a restoration: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from millrace.cli.console import messages
-from millrace.ops.observe import Observation
+from millrace.launch.observation import Observation
 
 _LINE_INTERVAL_S = 5.0
 
@@ -23,22 +23,22 @@ def restore_text(seen: Observation) -> str:
 
 
 @contextmanager
-def restore_bar(waiting: str) -> Iterator[Callable[[Observation], None]]:
+def restore_bar(idle_text: str) -> Iterator[Callable[[Observation], None]]:
     """Shows how far it is.
 
     Args:
-        waiting: what to say while nothing is restored.
+        idle_text: what to say while nothing is restored.
 
     Yields:
         the function that takes each probe.
     """
     if not messages.is_terminal:
-        messages.print(waiting, markup=False)
+        messages.print(idle_text, markup=False)
         yield _Lines().show
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn())
     with Progress(*columns, console=messages, transient=True) as bar:
-        task = bar.add_task(waiting, total=None)
+        task = bar.add_task(idle_text, total=None)
         most = 0
 
         def show(seen: Observation) -> None:
@@ -46,7 +46,7 @@ def restore_bar(waiting: str) -> Iterator[Callable[[Observation], None]]:
             most = max(most, seen.restore_remaining)
             bar.update(
                 task,
-                description=restore_text(seen) or waiting,
+                description=restore_text(seen) or idle_text,
                 total=most or None,
                 completed=most - seen.restore_remaining,
             )
@@ -55,7 +55,7 @@ def restore_bar(waiting: str) -> Iterator[Callable[[Observation], None]]:
 
 
 class _Lines:
-    """A line now and then, since nobody wants one for each probe."""
+    """A line now and then, since one for each probe would be too many."""
 
     def __init__(self) -> None:
         self._told_at = float("-inf")
@@ -68,5 +68,5 @@ class _Lines:
 
 
 def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    minutes, remaining = divmod(round(seconds), 60)
+    return f"{minutes} min {remaining} s" if minutes else f"{remaining} s"

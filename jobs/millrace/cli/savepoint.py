@@ -17,7 +17,7 @@ from millrace.logs import LogFormat, configure_logs
 if TYPE_CHECKING:
     from millrace.install.application import Application
     from millrace.install.which_spec import Use
-    from millrace.ops.outcome import Outcome
+    from millrace.operations.outcome import Outcome
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the application, as in config/apps/NAME.yaml.")]
 SavepointName = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Name of the savepoint, as `list` prints it.")]
@@ -45,7 +45,7 @@ def create(
     reason: Reason = "taken with `millrace savepoint create`",
 ) -> None:
     """Take a savepoint of a running or stopped application."""
-    from millrace.ops.savepoints import create_savepoint, take_due_savepoint
+    from millrace.operations.savepoints import create_savepoint, take_due_savepoint
 
     with progress(f"taking a savepoint of {name}") as report:
         if if_due:
@@ -64,8 +64,8 @@ def create(
 
 @app.command("list", epilog="Example: [bold]millrace savepoint list fraud-detection[/]")
 def list_savepoints(name: Name) -> None:
-    """All savepoints of an application, the oldest first."""
-    from millrace.ops.savepoints import list_savepoints as listed
+    """List all savepoints of an application, oldest first."""
+    from millrace.operations.savepoints import list_savepoints as listed
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("name", "state", "taken", "size", "added", "parent", "reason"):
@@ -86,8 +86,8 @@ def list_savepoints(name: Name) -> None:
 
 @app.command(epilog="Example: [bold]millrace savepoint show fraud-detection before-upgrade[/]")
 def show(name: Name, savepoint: SavepointName) -> None:
-    """The manifest of a savepoint, as JSON."""
-    from millrace.ops.savepoints import show_savepoint
+    """Show the manifest of a savepoint, as JSON."""
+    from millrace.operations.savepoints import show_savepoint
 
     out.print(show_savepoint(_application(name), savepoint).to_json().decode(), markup=False)
 
@@ -95,7 +95,7 @@ def show(name: Name, savepoint: SavepointName) -> None:
 @app.command(epilog="Example: [bold]millrace savepoint verify fraud-detection before-upgrade[/]")
 def verify(name: Name, savepoint: SavepointName) -> None:
     """Read every file of a savepoint and compare it with the manifest."""
-    from millrace.ops.savepoints import verify_savepoint
+    from millrace.operations.savepoints import verify_savepoint
 
     with progress(f"verifying savepoint {savepoint}") as report:
         outcome = verify_savepoint(_application(name), savepoint, progress=report)
@@ -110,7 +110,7 @@ def delete(
     reason: Reason = "deleted with `millrace savepoint delete`",
 ) -> None:
     """Delete a savepoint, and the files that no other one needs."""
-    from millrace.ops.savepoints import delete_savepoint
+    from millrace.operations.savepoints import delete_savepoint
 
     _print(delete_savepoint(_application(name), savepoint, reason=reason, dry_run=dry_run))
 
@@ -118,7 +118,7 @@ def delete(
 @app.command(epilog="Example: [bold]millrace savepoint prune fraud-detection --dry-run[/]")
 def prune(name: Name, dry_run: DryRun = False) -> None:
     """Delete the savepoints that the specification does not keep; the newest complete one always stays."""
-    from millrace.ops.savepoints import prune_savepoints
+    from millrace.operations.savepoints import prune_savepoints
 
     _print(prune_savepoints(_application(name), dry_run=dry_run))
 
@@ -149,7 +149,7 @@ def restore(
 ) -> None:
     """Bring a stopped application back to a savepoint, or make a clone of it."""
     from millrace.install.which_spec import Use
-    from millrace.ops.savepoints import restore_savepoint
+    from millrace.operations.savepoints import restore_savepoint
 
     _application(into or name, Use.DEPLOYMENT)
     with progress(f"restoring savepoint {savepoint}") as report:

@@ -1,4 +1,4 @@
-"""``millrace standby``."""
+"""The commands of ``millrace standby``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.cli.environment import fill_in_environment, named_spec
 from millrace.logs import LogFormat, configure_logs
 
 if TYPE_CHECKING:
-    from millrace.ops.standby import StandbyStatus
+    from millrace.operations.standby import StandbyStatus
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ def standby(
     from millrace.dsl.loading import load_topology
     from millrace.install.launchers import refuse_state_elsewhere
     from millrace.install.which_spec import Use
-    from millrace.ops.standby import Standby, StandbyOptions, run_standby
+    from millrace.operations.standby import Standby, StandbyOptions, run_standby
 
     configure_logs(level=logging.INFO, log_format=LogFormat.CONSOLE)
     fill_in_environment()

@@ -17,11 +17,12 @@ from millrace.cli.console import out
 from millrace.cli.restore_bar import restore_text
 from millrace.driver.status import StreamThreadStatus
 from millrace.errors import MillraceError, OperationError
+from millrace.insight.overview.probe import unknown
+from millrace.insight.overview.watch import known_applications
 from millrace.install.application import Application
 from millrace.install.home import Home
-from millrace.ops.observe import Observation, Verdict, observe
-from millrace.ops.overview.probe import unknown
-from millrace.ops.overview.watch import known_applications
+from millrace.launch.observation import Observation, Verdict
+from millrace.launch.observe import observe
 
 _OLD_S = 6.0
 """A lag that is older than two heartbeats is shown with its age."""
@@ -44,7 +45,7 @@ NOT_PROGRESSING = 4
 
 
 def exit_code(rows: Sequence[Row]) -> int:
-    """How ``millrace status`` ends: 0 well, 1 an application that should run does not work, 4 one commits nothing."""
+    """Returns the exit code of ``millrace status``: 0 well, 1 an application does not work, 4 one commits nothing."""
     verdicts = {row.observation.verdict for row in rows}
     if any(each.needs_restart or each is Verdict.FENCED for each in verdicts):
         return DOES_NOT_WORK
@@ -57,7 +58,7 @@ _MOST_THREADS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One application.
+    """An application in the table of ``millrace status``.
 
     Args:
         observation: how it is.
@@ -68,12 +69,12 @@ class Row:
     address: str
 
     def document(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """Returns the row for ``--json``."""
         return {**self.observation.summary(), "control_address": self.address}
 
 
 def probe(names: Sequence[str]) -> list[Row]:
-    """How these applications are; without names all that have a specification or were deployed.
+    """Returns how these applications are; without names all that have a specification or were deployed.
 
     Raises:
         OperationError: there is no application of a name.
@@ -98,7 +99,7 @@ def probe(names: Sequence[str]) -> list[Row]:
 
 
 def table(rows: Sequence[Row], *, before: Sequence[Row] = ()) -> Table:
-    """The rows as a table; with an earlier look, also records per second."""
+    """Returns the rows as a table; with an earlier look, also records per second."""
     result = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("application", "health", "state"):
         result.add_column(header, no_wrap=True)
@@ -125,7 +126,7 @@ def table(rows: Sequence[Row], *, before: Sequence[Row] = ()) -> Table:
 
 
 def explanations(rows: Sequence[Row]) -> list[Text]:
-    """What is wrong with applications, and what else is to be known of them: a whole line each, for below the table."""
+    """Returns the lines below the table: what is wrong with applications, and what else is to be known of them."""
     lines = []
     for row in rows:
         seen = row.observation
@@ -178,7 +179,7 @@ def watch(names: Sequence[str], *, interval_s: float) -> None:
 
 
 def print_json(rows: Sequence[Row]) -> None:
-    """One JSON array."""
+    """Prints the rows as one JSON array."""
     text = orjson.dumps([row.document() for row in rows], option=orjson.OPT_INDENT_2).decode()
     out.print(text, markup=False)
 

@@ -1,4 +1,4 @@
-"""``millrace topics``."""
+"""The commands of ``millrace topics``."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def describe(
 
     broker = _Broker(bootstrap_servers(servers), login)
     topic = broker.topic(name)
-    places = [(name, number) for number in sorted(topic.partitions)]
+    topic_partitions = [(name, number) for number in sorted(topic.partitions)]
     admin = KafkaAdmin(broker.servers, timeout_s=_LIMIT_S)
-    first, last = begin_offsets(admin, places), end_offsets(admin, places, End.HIGH_WATERMARK)
+    first, last = begin_offsets(admin, topic_partitions), end_offsets(admin, topic_partitions, End.HIGH_WATERMARK)
     table = _table("partition", "leader", "replicas", "in sync", right=("first offset", "end offset", "records"))
     for number, partition in sorted(topic.partitions.items()):
         table.add_row(

@@ -1,4 +1,4 @@
-"""``millrace topology``."""
+"""The command ``millrace topology``."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def to_aggregator(
     initializer: Callable[[], Any] | BuiltInAggregator | StructAggregator,
     adder: Callable[[Any, Any, Any], Any] | None,
 ) -> Aggregator:
-    """A built-in aggregator, or one made of callables.
+    """Returns a built-in aggregator, or one made of callables.
 
     Raises:
         TopologyError: a callable takes another number of arguments, or there is one too many or too few.
@@ -41,7 +41,7 @@ def to_aggregator(
 
 
 def to_reducer(reducer: Callable[[Any, Any], Any]) -> ReduceAggregator:
-    """A reduction.
+    """Returns a reduction.
 
     Raises:
         TopologyError: the callable takes another number of arguments.

@@ -21,7 +21,7 @@ from millrace.topology.aggregators import (
 
 
 def result_serde(aggregator: Aggregator, value_serde: Serde | None) -> Serde | None:
-    """The serde of what ``aggregator`` gives for values of ``value_serde``.
+    """Returns the serde of what ``aggregator`` gives for values of ``value_serde``.
 
     Counts are ``LongSerde``, averages ``DoubleSerde``. A sum of whole values is ``LongSerde`` for integers and
     ``DoubleSerde`` for doubles; smallest, largest, first and last whole values keep ``value_serde``. Other built-in
@@ -52,7 +52,7 @@ def result_serde(aggregator: Aggregator, value_serde: Serde | None) -> Serde | N
 
 
 def table_result_serde(aggregator: TableAggregator, value_serde: Serde | None) -> Serde | None:
-    """As :func:`result_serde`, for the aggregations of a grouped table."""
+    """Works like :func:`result_serde`, for the aggregations of a grouped table."""
     match aggregator:
         case TableReduceAggregator():
             return value_serde
@@ -63,5 +63,5 @@ def table_result_serde(aggregator: TableAggregator, value_serde: Serde | None) -
 
 
 def state_serde(aggregator: Aggregator | TableAggregator, value_serde: Serde | None) -> Serde | None:
-    """The serde of what ``aggregator`` keeps: that of its results; of a mean sum and count are kept."""
+    """Returns the serde of what ``aggregator`` keeps: that of its results; for a mean, that of sum and count."""
     return JsonSerde() if isinstance(aggregator, AvgAggregator) else value_serde

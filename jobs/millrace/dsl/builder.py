@@ -47,7 +47,7 @@ class StreamsBuilder(MethodHints):
         self._graph = GraphBuilder()
 
     def stream(self, topics: str | Sequence[str] | re.Pattern[str], consumed: Consumed | None = None) -> KStream:
-        """The records of one or several topics as a stream.
+        """Reads the records of one or several topics as a stream.
 
         Args:
             topics: a topic; or several that are read alike; or a compiled regular expression: all topics whose whole
@@ -90,7 +90,7 @@ class StreamsBuilder(MethodHints):
         )
 
     def table(self, topic: str, consumed: Consumed | None = None, materialized: Materialized | None = None) -> KTable:
-        """The records of a topic as changes of a table.
+        """Reads the records of a topic as changes of a table.
 
         The table is stored where it has a name or a join reads it.
 
@@ -142,7 +142,7 @@ class StreamsBuilder(MethodHints):
     def global_table(
         self, topic: str, consumed: Consumed | None = None, materialized: Materialized | None = None
     ) -> GlobalKTable:
-        """The records of a whole topic as a table that every task has, for joins by any key (KIP-99).
+        """Reads a whole topic as a table that every task has, for joins by any key (KIP-99).
 
         The topic itself restores the table's store, so it should be compacted; it may have any number of partitions.
         Before each commit's records are processed the table is brought to the topic's end.
@@ -159,7 +159,7 @@ class StreamsBuilder(MethodHints):
     def add_global_store(
         self, builder: StoreBuilder, topic: str, consumed: Consumed, supplier: ProcessorSupplier
     ) -> StreamsBuilder:
-        """A store that a processor fills from a whole topic, in every task, for all processors to read (KIP-233).
+        """Adds a store that a processor fills from a whole topic, in every task, for all processors to read (KIP-233).
 
         Args:
             builder: a key-value store; it is never logged, since the topic restores it.

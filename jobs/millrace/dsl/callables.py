@@ -56,7 +56,7 @@ def check_mapper(function: Any, *, what: str) -> None:
 
 
 def mapper_of(function: Any, *, what: str) -> Any:
-    """``function`` as what is called with ``(key, value)``: a callable may take the value alone instead.
+    """Returns ``function`` as a callable of ``(key, value)``; it may itself take the value alone.
 
     Which one it is, :mod:`millrace.topology.arity` says. An expression stays what it is.
 
@@ -71,7 +71,7 @@ def mapper_of(function: Any, *, what: str) -> Any:
 
 
 def value_mapper_of(function: Any, *, what: str) -> Any:
-    """As :func:`mapper_of`, where no expression may stand.
+    """Works like :func:`mapper_of`, where no expression is allowed.
 
     Raises:
         TopologyError: it is not callable with one or two arguments.
@@ -82,7 +82,7 @@ def value_mapper_of(function: Any, *, what: str) -> Any:
 
 
 def table_joiner_of(joiner: Any, *, takes: str = "value, other_value") -> Any:
-    """``joiner`` as what is called with the values of two tables, or, marked so, with the key and them.
+    """Returns ``joiner`` as a callable of the values of two tables or, marked so, of the key and them.
 
     Raises:
         TopologyError: it takes neither.
@@ -93,7 +93,7 @@ def table_joiner_of(joiner: Any, *, takes: str = "value, other_value") -> Any:
 
 
 def joiner_takes_key(joiner: Any, takes: str, *, asked: bool | None) -> bool:
-    """Whether a joiner of a stream gets the key in front of the values.
+    """Returns whether a joiner of a stream gets the key in front of the values.
 
     Args:
         joiner: what the user passed.
@@ -110,7 +110,7 @@ def joiner_takes_key(joiner: Any, takes: str, *, asked: bool | None) -> bool:
 
 
 def arguments_of(function: Any, choices: Mapping[int, str], *, undecided: int, what: str) -> int:
-    """How many arguments a user's callable gets where it may take several numbers of them.
+    """Returns how many arguments a user's callable gets where it may take several numbers of them.
 
     Args:
         function: what the user passed.

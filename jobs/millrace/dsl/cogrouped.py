@@ -75,20 +75,20 @@ class Cogroup:
         store = aggregate_store(store_name, windows, options, key_serde=key_serde, value_serde=options.value_serde)
         parents = self._parents(store_name, store_named=options.name is not None)
         names = [
-            self._graph.new_name(naming.COGROUP_AGGREGATE, given and f"{given}-cogroup-agg-{place}")
-            for place in range(len(parents))
+            self._graph.new_name(naming.COGROUP_AGGREGATE, given and f"{given}-cogroup-agg-{index}")
+            for index in range(len(parents))
         ]
         name = self._graph.new_name(naming.COGROUP_MERGE, given and f"{given}-cogroup-merge")
-        for place, adder in enumerate(self._inputs.values()):
+        for index, adder in enumerate(self._inputs.values()):
             operator = aggregate_operator(store_name, windows, CallableAggregator(initializer, adder), merger)
             assert isinstance(operator, StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate)
             self._graph.add(
                 Process(
-                    name=names[place],
-                    parents=(parents[place],),
-                    operator=CogroupAggregate(name, place, operator),
-                    store=store if place == 0 else None,
-                    reads=() if place == 0 else (store_name,),
+                    name=names[index],
+                    parents=(parents[index],),
+                    operator=CogroupAggregate(name, index, operator),
+                    store=store if index == 0 else None,
+                    reads=() if index == 0 else (store_name,),
                 )
             )
         self._graph.add(Process(name=name, parents=tuple(names), operator=CogroupMerge(store_name)))
@@ -141,7 +141,7 @@ class CogroupedKStream(MethodHints):
         """This one, with one more stream.
 
         Args:
-            grouped: the stream; one that is there already gets the other adder and keeps its place.
+            grouped: the stream; one that is there already gets the other adder and keeps its position.
             adder: ``adder(key, value, aggregate) -> aggregate`` for its records.
 
         Raises:
@@ -157,13 +157,13 @@ class CogroupedKStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """An aggregate of each key over the records of all streams; those with a null key or value are dropped.
+        """Aggregates the records of all streams by key; those with a null key or value are dropped.
 
         Args:
             initializer: ``initializer() -> aggregate`` of nothing.
             materialized: the store. Without a key serde it takes the first that one of the streams was grouped with,
                 without a value serde the configuration's.
-            named: beginning of the nodes' names: ``<name>-cogroup-agg-<place>`` of the streams in their order and
+            named: beginning of the nodes' names: ``<name>-cogroup-agg-<index>`` of the streams in their order and
                 ``<name>-cogroup-merge``.
 
         Raises:
@@ -177,7 +177,7 @@ class CogroupedKStream(MethodHints):
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream: ...
     def windowed_by(self, windows: AnyWindows) -> TimeWindowedCogroupedKStream | SessionWindowedCogroupedKStream:
-        """Grouped by key and window.
+        """Groups the records by key and window.
 
         Raises:
             TopologyError: these are no windows.
@@ -210,7 +210,7 @@ class TimeWindowedCogroupedKStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """As :meth:`CogroupedKStream.aggregate`, for each window."""
+        """Aggregates as :meth:`CogroupedKStream.aggregate`, for each window."""
         return self._cogroup.aggregate(initializer, self._windows, materialized, named)
 
 
@@ -234,7 +234,7 @@ class SessionWindowedCogroupedKStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """As :meth:`CogroupedKStream.aggregate`, for each session.
+        """Aggregates as :meth:`CogroupedKStream.aggregate`, for each session.
 
         Args:
             initializer: as there; the same for ``materialized`` and ``named``.

@@ -41,7 +41,7 @@ def join_on_foreign_key(
     options: TableJoined | None,
     materialized: Materialized | None,
 ) -> KTable:
-    """The join of ``this`` with the rows of ``other`` whose keys its own rows name.
+    """Joins ``this`` with the rows of ``other`` whose keys its own rows name.
 
     Raises:
         TopologyError: the extractor or joiner does not fit, the tables are of different builders, or a name is used

@@ -107,7 +107,7 @@ def add_global_store(
 
 
 def global_store_spec(builder: StoreBuilder) -> StoreSpec:
-    """The store of a global topic, which is never logged.
+    """Returns the store of a global topic, which is never logged.
 
     Raises:
         TopologyError: it is no key-value store.

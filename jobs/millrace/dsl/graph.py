@@ -26,13 +26,16 @@ class GraphBuilder:
         self._next_priority = 0
 
     def new_name(self, prefix: str, given: str | None = None) -> str:
-        """``given``, or ``prefix`` and the counter; the counter moves either way, so that naming one moves no other."""
+        """Returns ``given``, or ``prefix`` and the counter.
+
+        The counter moves either way, so that naming one moves no other.
+        """
         index = self._next_index
         self._next_index += 1
         return given if given is not None else f"{prefix}{index:010d}"
 
     def new_store_name(self, prefix: str, given: str | None = None) -> str:
-        """``given``, which leaves the counter alone, or ``prefix``, ``STATE-STORE-`` and the counter."""
+        """Returns ``given``, which leaves the counter alone, or ``prefix``, ``STATE-STORE-`` and the counter."""
         if given is not None:
             return given
         name = self.new_name(prefix + naming.STATE_STORE)
@@ -40,7 +43,7 @@ class GraphBuilder:
         return name
 
     def join_store_name(self, generated: str, given: str | None) -> str:
-        """Name of a store of a stream-stream join: ``given`` or else ``generated``, and a suffix."""
+        """Returns the name of a store of a stream-stream join: ``given`` or else ``generated``, and a suffix."""
         name = (given or generated) + naming.JOIN_STORE_SUFFIX
         if given is None:
             self._generated_stores.add(name)
@@ -55,7 +58,7 @@ class GraphBuilder:
         self.new_name(prefix + naming.STATE_STORE)
 
     def is_generated_store(self, name: str) -> bool:
-        """Whether a store's name was generated here."""
+        """Returns whether a store's name was generated here."""
         return name in self._generated_stores
 
     def add(self, node: NodeT) -> NodeT:
@@ -93,7 +96,7 @@ class GraphBuilder:
         self.replace(replace(self._nodes[name], priority=self._next_priority))
 
     def replace(self, node: AnyLogicalNode) -> None:
-        """Puts ``node`` in the place of the one with its name."""
+        """Replaces the node that has the name of ``node``."""
         self._nodes[node.name] = node
 
     @property
@@ -102,11 +105,11 @@ class GraphBuilder:
         return not self._nodes and not self._stores
 
     def node(self, name: str) -> AnyLogicalNode:
-        """The node called ``name``."""
+        """Returns the node called ``name``."""
         return self._nodes[name]
 
     def has_children(self, name: str) -> bool:
-        """Whether a node hangs on ``name``."""
+        """Returns whether the node ``name`` has children."""
         return any(name in node.parents for node in self._nodes.values())
 
     def co_partition(self, sources: frozenset[str]) -> None:
@@ -123,7 +126,7 @@ class GraphBuilder:
         named: bool,
         mergeable: bool = True,
     ) -> Repartition:
-        """A repartition node that is not yet appended. Moves the counter by three."""
+        """Returns a repartition node that is not yet appended, and moves the counter by three."""
         sink = self.new_name(naming.STREAM_SINK)
         null_filter = self.new_name(naming.STREAM_FILTER)
         source = self.new_name(naming.STREAM_SOURCE)
@@ -143,7 +146,7 @@ class GraphBuilder:
         )
 
     def graph(self) -> LogicalGraph:
-        """What was appended so far."""
+        """Returns the graph that was appended so far."""
         return LogicalGraph(
             nodes=tuple(self._nodes.values()),
             co_partitioned=tuple(self._co_partitioned),

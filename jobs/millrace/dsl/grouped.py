@@ -33,7 +33,7 @@ from millrace.topology.windows import TimeWindows
 
 
 class Group:
-    """What the aggregations of one grouped stream share."""
+    """The grouped stream that its aggregations share."""
 
     def __init__(
         self, graph: GraphBuilder, name: str, options: Grouped, *, sources: frozenset[str], key_changed: bool
@@ -84,7 +84,7 @@ class Group:
         )
 
     def repartitioned(self, store_name: str, *, store_named: bool, again: bool = False) -> str:
-        """Name of the repartition node in front of an aggregation.
+        """Returns the name of the repartition node in front of an aggregation.
 
         Aggregations of one group share a topic that the user named; otherwise each has its own.
 
@@ -132,7 +132,7 @@ class KGroupedStream(MethodHints):
         self.group = Group(graph, name, options, sources=sources, key_changed=key_changed)
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
-        """Number of records of each key, a 64-bit integer."""
+        """Counts the records of each key, as a 64-bit integer."""
         self.group.skip_store_index(materialized)
         return self.group.aggregate(CountAggregator(), None, materialized, named)
 
@@ -143,7 +143,7 @@ class KGroupedStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """``reducer(aggregate, value)`` over the values of each key; the first value is the first aggregate."""
+        """Reduces the values of each key by ``reducer(aggregate, value)``; the first value is the first aggregate."""
         return self.group.aggregate(to_reducer(reducer), None, materialized, named)
 
     def aggregate(
@@ -154,7 +154,7 @@ class KGroupedStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """An aggregate of each key: ``initializer()``, then ``adder(key, value, aggregate)`` for each record.
+        """Aggregates the values of each key: ``initializer()``, then ``adder(key, value, aggregate)`` for each record.
 
         Args:
             initializer: the callable, or instead of both a built-in aggregator of ``millrace.dsl.aggregators``.
@@ -181,7 +181,7 @@ class KGroupedStream(MethodHints):
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream: ...
     def windowed_by(self, windows: AnyWindows) -> TimeWindowedKStream | SessionWindowedKStream:
-        """Grouped by key and window.
+        """Groups the records by key and window.
 
         Raises:
             TopologyError: these are no windows.
@@ -214,7 +214,7 @@ class TimeWindowedKStream(MethodHints):
         self._emit = emit
 
     def emit_strategy(self, emit_strategy: EmitStrategy) -> TimeWindowedKStream:
-        """The same, whose results are sent as ``emit_strategy`` says (KIP-825).
+        """Sets when results are emitted (KIP-825).
 
         On window close each window gives one final result, once stream time is at its end and grace (of sliding
         windows beyond): by start, then key, with the headers of the record that closed it. Without newer records
@@ -232,7 +232,7 @@ class TimeWindowedKStream(MethodHints):
         return TimeWindowedKStream(self._group, self._windows, emit_strategy)
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
-        """Number of records of each key and window, a 64-bit integer."""
+        """Counts the records of each key and window, as a 64-bit integer."""
         if not isinstance(self._windows, SlidingWindows):
             self._group.skip_store_index(materialized)
         return self._group.aggregate(CountAggregator(), self._windows, materialized, named, emit=self._emit)
@@ -244,7 +244,7 @@ class TimeWindowedKStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """As :meth:`KGroupedStream.reduce`, for each window."""
+        """Reduces as :meth:`KGroupedStream.reduce`, for each window."""
         return self._group.aggregate(to_reducer(reducer), self._windows, materialized, named, emit=self._emit)
 
     def aggregate(
@@ -255,6 +255,6 @@ class TimeWindowedKStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """As :meth:`KGroupedStream.aggregate`, for each window."""
+        """Aggregates as :meth:`KGroupedStream.aggregate`, for each window."""
         aggregator = to_aggregator(initializer, adder)
         return self._group.aggregate(aggregator, self._windows, materialized, named, emit=self._emit)

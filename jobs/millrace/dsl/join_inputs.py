@@ -1,4 +1,4 @@
-"""What the joins of streams need in front of them: records whose keys are where the other side looks for them."""
+"""The inputs of stream joins: repartitioning puts each key where the other side looks for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def repartitioned_for_join(
     stream: KStream, name: str | None, key_serde: Serde | None, value_serde: Serde | None
 ) -> KStream:
-    """The stream itself, or where its key may have changed, behind a repartition topic called ``name``.
+    """Returns the stream or, where its key may have changed, the one behind a repartition topic called ``name``.
 
     Joins that give no name share one topic of the stream, as in Kafka Streams.
     """

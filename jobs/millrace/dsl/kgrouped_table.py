@@ -47,7 +47,7 @@ class KGroupedTable(MethodHints):
         self._repartition: TableRepartition | None = None
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
-        """Number of rows of each group, a 64-bit integer."""
+        """Counts the rows of each group, as a 64-bit integer."""
         return self._aggregated(CountAggregator(), materialized, named)
 
     def reduce(
@@ -58,7 +58,9 @@ class KGroupedTable(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """Values of each group combined: ``adder(aggregate, value)``, taken back by ``subtractor(aggregate, value)``.
+        """Reduces the values of each group by ``adder(aggregate, value)``.
+
+        ``subtractor(aggregate, value)`` is its inverse.
 
         The first value of a group is its first aggregate. An aggregate that becomes ``None`` is deleted.
         """
@@ -75,7 +77,7 @@ class KGroupedTable(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """An aggregate of each group.
+        """Aggregates the rows of each group.
 
         Args:
             initializer: the first aggregate; or instead of all three a built-in aggregator that can subtract: count,

@@ -1,7 +1,7 @@
 """``KStream``: a stream of records, each a fact of its own.
 
 Callables get ``(key, value)``; value mappers and joiners may leave the key out (``millrace.topology.arity`` says how
-that is told). Where an operator takes a pyarrow expression, fields of a struct value are referred to by name
+that is decided). Where an operator takes a pyarrow expression, fields of a struct value are referred to by name
 (``pc.field("amount") > 100``); see ``millrace.topology.expression_fields``.
 """
 
@@ -81,22 +81,25 @@ class KStream(MethodHints):
         self._join_repartition: Repartition | None = None
 
     def filter(self, predicate: Predicate, *, named: Named | str | None = None) -> KStream:
-        """Records for which ``predicate`` is true: a callable ``(key, value)`` or an expression (null is false)."""
+        """Keeps the records for which ``predicate`` is true: a callable ``(key, value)`` or an expression.
+
+        Null is false.
+        """
         check_mapper(predicate, what="predicate")
         return self._then(naming.STREAM_FILTER, named, Filter(predicate))
 
     def filter_not(self, predicate: Predicate, *, named: Named | str | None = None) -> KStream:
-        """Records for which ``predicate`` is not true."""
+        """Keeps the records for which ``predicate`` is not true."""
         check_mapper(predicate, what="predicate")
         return self._then(naming.STREAM_FILTER, named, Filter(predicate, negated=True))
 
     def map(self, mapper: PairMapper, *, named: Named | str | None = None) -> KStream:
-        """Each record as ``mapper(key, value)`` gives it: a pair ``(key, value)``. May change the key."""
+        """Replaces each record by the pair ``(key, value)`` that ``mapper(key, value)`` returns. May change the key."""
         check_callable(mapper, 2, what="mapper", takes="key, value")
         return self._then(naming.STREAM_MAP, named, Map(mapper), key_serde=None, value_serde=None, changes_key=True)
 
     def map_values(self, mapper: ValueMapper, *, named: Named | str | None = None) -> KStream:
-        """Each record with the value that ``mapper`` gives: an expression, ``(value)`` or ``(key, value)``.
+        """Replaces the value of each record by what ``mapper`` gives: an expression, ``(value)`` or ``(key, value)``.
 
         Args:
             mapper: an expression, or a callable, whose parameters say whether it gets the key.
@@ -109,7 +112,10 @@ class KStream(MethodHints):
         return self._then(naming.STREAM_MAP_VALUES, named, operator, value_serde=None, changes_value=True)
 
     def flat_map(self, mapper: Callable[[Any, Any], Any], *, named: Named | str | None = None) -> KStream:
-        """All pairs ``(key, value)`` in the iterable ``mapper(key, value)``. May change the key."""
+        """Replaces each record by the pairs ``(key, value)`` that ``mapper(key, value)`` returns.
+
+        May change the key.
+        """
         check_callable(mapper, 2, what="mapper", takes="key, value")
         return self._then(
             naming.STREAM_FLAT_MAP, named, FlatMap(mapper), key_serde=None, value_serde=None, changes_key=True
@@ -118,17 +124,17 @@ class KStream(MethodHints):
     def flat_map_values(
         self, mapper: Callable[[Any], Any] | Callable[[Any, Any], Any], *, named: Named | str | None = None
     ) -> KStream:
-        """A record for each value in the iterable ``mapper(value)`` or ``mapper(key, value)``, with the same key."""
+        """Replaces each record by one for each value of ``mapper(value)`` or ``mapper(key, value)``, under its key."""
         operator = FlatMapValues(value_mapper_of(mapper, what="value mapper"))
         return self._then(naming.STREAM_FLAT_MAP_VALUES, named, operator, value_serde=None, changes_value=True)
 
     def select_key(self, mapper: KeyMapper, *, named: Named | str | None = None) -> KStream:
-        """Each record with the key that ``mapper`` gives: a callable ``(key, value)`` or an expression."""
+        """Replaces the key of each record by what ``mapper`` gives: a callable ``(key, value)`` or an expression."""
         check_mapper(mapper, what="key mapper")
         return self._then(naming.STREAM_SELECT_KEY, named, SelectKey(mapper), key_serde=None, changes_key=True)
 
     def peek(self, action: Callable[[Any, Any], Any], *, named: Named | str | None = None) -> KStream:
-        """The same stream; ``action(key, value)`` is called for each record, again when a batch is repeated."""
+        """Calls ``action(key, value)`` for each record, again when a batch is repeated, and forwards it unchanged."""
         check_callable(action, 2, what="action", takes="key, value")
         return self._then(naming.STREAM_PEEK, named, Peek(action))
 
@@ -152,7 +158,7 @@ class KStream(MethodHints):
     def process(
         self, supplier: ProcessorSupplier, *state_store_names: str, named: Named | str | None = None
     ) -> KStream:
-        """What a processor makes of the records (KIP-820). It may change the key.
+        """Processes the records by a processor of your own (KIP-820), which may change the key.
 
         Args:
             supplier: gives a new :class:`~millrace.topology.processor_api.Processor` at each call, for example its
@@ -172,7 +178,7 @@ class KStream(MethodHints):
     def process_values(
         self, supplier: FixedKeyProcessorSupplier, *state_store_names: str, named: Named | str | None = None
     ) -> KStream:
-        """As :meth:`process`, by a processor that keeps the keys, so that nothing is repartitioned behind it.
+        """Processes the records as :meth:`process`, but the keys stay, so that nothing is repartitioned behind it.
 
         Args:
             supplier: gives a new :class:`~millrace.topology.processor_api.FixedKeyProcessor` at each call.
@@ -214,7 +220,7 @@ class KStream(MethodHints):
         return BranchedKStream(self, name_of(named))
 
     def merge(self, other: KStream, *, named: Named | str | None = None) -> KStream:
-        """The records of both streams. The order between them is that of their tasks, not defined otherwise.
+        """Merges the records of both streams. The order between them is that of their tasks, not defined otherwise.
 
         Serdes are dropped, as the streams' may differ: name them where the result is written or grouped.
         """
@@ -232,7 +238,7 @@ class KStream(MethodHints):
         )
 
     def repartition(self, repartitioned: Repartitioned | None = None) -> KStream:
-        """The stream, read back from a repartition topic."""
+        """Sends the stream through a repartition topic and reads it back."""
         options = repartitioned or Repartitioned()
         given = options.name
         prefix = given if given is not None else self._graph.new_name(naming.STREAM_REPARTITION)
@@ -278,7 +284,7 @@ class KStream(MethodHints):
         return EndOfStream("to(...)" if fixed is None else f"to({fixed!r})", self._name)
 
     def to_table(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
-        """The stream read as changes of a table: the latest value of each key; a null value deletes."""
+        """Reads the stream as changes of a table: the latest value of each key; a null value deletes."""
         from millrace.dsl.ktable import KTable
 
         options = materialized or Materialized()
@@ -309,7 +315,7 @@ class KStream(MethodHints):
         )
 
     def group_by(self, mapper: KeyMapper, grouped: Grouped | None = None) -> KGroupedStream:
-        """Grouped by the key that ``mapper`` gives, through a repartition topic."""
+        """Groups the records by the key that ``mapper`` gives, through a repartition topic."""
         from millrace.dsl.grouped import KGroupedStream
 
         options = grouped or Grouped(value_serde=self._value_serde)
@@ -319,7 +325,7 @@ class KStream(MethodHints):
         return KGroupedStream(self._graph, name, options, sources=self._sources, key_changed=True)
 
     def group_by_key(self, grouped: Grouped | None = None) -> KGroupedStream:
-        """Grouped by the key as it is; through a repartition topic only if the key may have changed."""
+        """Groups the records by their key; through a repartition topic only if the key may have changed."""
         from millrace.dsl.grouped import KGroupedStream
 
         options = grouped or Grouped(key_serde=self._key_serde, value_serde=self._value_serde)

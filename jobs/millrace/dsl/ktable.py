@@ -75,7 +75,7 @@ class KTable(MethodHints):
     def filter(
         self, predicate: Predicate, materialized: Materialized | None = None, *, named: Named | str | None = None
     ) -> KTable:
-        """The rows for which ``predicate`` is true: a callable ``(key, value)`` or an expression (null is false).
+        """Keeps the rows for which ``predicate`` is true: a callable ``(key, value)`` or an expression (null is false).
 
         A row that no longer matches is deleted below. So is one that never matched, where this table is not stored
         and neither are the rows that it filters.
@@ -90,13 +90,13 @@ class KTable(MethodHints):
     def filter_not(
         self, predicate: Predicate, materialized: Materialized | None = None, *, named: Named | str | None = None
     ) -> KTable:
-        """The rows for which ``predicate`` is not true. See :meth:`filter`."""
+        """Keeps the rows for which ``predicate`` is not true. See :meth:`filter`."""
         return self._filtered(TableFilter(predicate, negated=True), materialized, named)
 
     def map_values(
         self, mapper: ValueMapper, materialized: Materialized | None = None, *, named: Named | str | None = None
     ) -> KTable:
-        """Each row with the value that ``mapper`` gives: a callable ``(value)`` or ``(key, value)``, or an expression.
+        """Replaces the value of each row by what ``mapper`` gives: an expression, ``(value)`` or ``(key, value)``.
 
         Args:
             mapper: called for the rows' values, never for deletions, and again where a row is looked up or its old
@@ -118,7 +118,7 @@ class KTable(MethodHints):
         *state_store_names: str,
         named: Named | str | None = None,
     ) -> KTable:
-        """As :meth:`map_values`, but called for deletions too, with ``None``; perhaps with stores at hand.
+        """Transforms values as :meth:`map_values`, is called for deletions too, with ``None``, and may use stores.
 
         Args:
             transformer: a callable ``(value)`` or ``(key, value)``; or a supplier, which takes no arguments and gives a
@@ -161,7 +161,7 @@ class KTable(MethodHints):
         foreign_key_extractor: ForeignKeyExtractor | Callable[[Any], Any] | None = None,
         table_joined: TableJoined | None = None,
     ) -> KTable:
-        """A row ``joiner(value, other value)`` for each key that both tables hold.
+        """Joins two tables: a row ``joiner(value, other value)`` for each key that both hold.
 
         With a ``foreign_key_extractor``: for each row here whose foreign key ``other`` holds (KIP-213). Then the tables
         may have different keys and numbers of partitions; both are stored, and meet through two internal topics. A row
@@ -199,7 +199,9 @@ class KTable(MethodHints):
         foreign_key_extractor: ForeignKeyExtractor | Callable[[Any], Any] | None = None,
         table_joined: TableJoined | None = None,
     ) -> KTable:
-        """A row for each key that this table holds; ``other`` gives ``None`` where it has none. See :meth:`join`.
+        """Joins two tables: a row for each key that this one holds; ``other`` gives ``None`` where it has none.
+
+        See :meth:`join`.
 
         By a foreign key, rows that have none are joined with ``None`` too.
         """
@@ -217,11 +219,11 @@ class KTable(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """A row for each key that either table holds; the other one gives ``None``. See :meth:`join`."""
+        """Joins two tables: a row for each key that either holds; the other one gives ``None``. See :meth:`join`."""
         return self._joined(other, joiner, TableJoinKind.OUTER, materialized, named)
 
     def group_by(self, mapper: PairMapper, grouped: Grouped | None = None) -> KGroupedTable:
-        """The rows under another key, through a repartition topic, to be aggregated.
+        """Groups the rows under another key, through a repartition topic, to be aggregated.
 
         Args:
             mapper: ``(key, value) -> (new key, new value)``; called for the old and the new value of each change, so
@@ -237,7 +239,7 @@ class KTable(MethodHints):
         return KGroupedTable(self._graph, name, options)
 
     def suppress(self, suppressed: Suppressed) -> KTable:
-        """The same table with some of its changes held back: only the last of several goes on (KIP-328).
+        """Holds back some of the table's changes: only the last of several goes on (KIP-328).
 
         What waits is in a buffer in memory, in the task's database and in a changelog. Where the table is looked up
         (in a join), a row that waits is still as it was before. As in Kafka Streams a change that goes on carries as
@@ -275,7 +277,7 @@ class KTable(MethodHints):
         )
 
     def to_stream(self, mapper: KeyMapper | None = None, *, named: Named | str | None = None) -> KStream:
-        """The table's changes as a stream; deletions are records with a null value.
+        """Returns the table's changes as a stream; deletions are records with a null value.
 
         Args:
             mapper: gives each record a new key: a callable ``(key, value)`` or an expression.

@@ -1,4 +1,4 @@
-"""From the name of a function, as a specification has it, to the topology that it builds."""
+"""Loading a topology: from the name of a function, as a specification has it, to the topology that it builds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from millrace.topology.topology import FrozenTopology
 
 
 def load_topology(module: str, config: StreamsConfig | None = None) -> FrozenTopology:
-    """The topology that a function builds.
+    """Returns the topology that a function builds.
 
     Args:
         module: ``package.module:function``; the function takes a :class:`StreamsBuilder`, and the configuration as

@@ -189,7 +189,7 @@ class Topology(MethodHints):
         value_serde: Serde | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
     ) -> Topology:
-        """A store that a processor fills from a whole topic, in every task, for all processors to read (KIP-233).
+        """Adds a store that a processor fills from a whole topic, in every task, for all processors to read (KIP-233).
 
         Args:
             builder: a key-value store without logging, since the topic restores it.
@@ -245,7 +245,9 @@ class Topology(MethodHints):
         value_serde: Serde | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
     ) -> Topology:
-        """A store that a processor fills from a topic, which restores it, so that it has no changelog (KIP-813).
+        """Adds a store that a processor fills from a topic (KIP-813).
+
+        The topic restores it, so that it has no changelog.
 
         Unlike a global store each task has its part of the topic, and the other inputs of the processors that the store
         is connected to (:meth:`connect_processor_and_state_stores`) must be partitioned alike. They should only read
@@ -285,7 +287,7 @@ class Topology(MethodHints):
         return self
 
     def build(self) -> frozen.FrozenTopology:
-        """The topology, checked and split, as :meth:`StreamsBuilder.build` gives it.
+        """Returns the topology, checked and split, as :meth:`StreamsBuilder.build` does.
 
         Raises:
             TopologyError: it is empty.
@@ -293,7 +295,7 @@ class Topology(MethodHints):
         return freeze_nodes(self._nodes.values(), self._stores.values(), self._global_stores)
 
     def describe(self) -> str:
-        """The text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""
+        """Returns the text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""
         return self.build().describe()
 
     def _check_new(self, name: str) -> None:

@@ -16,7 +16,7 @@ from millrace.topology.node_marks import node_marks
 
 
 def main() -> None:
-    """Read ``module`` and ``settings`` as JSON from standard input; write ``marks``, or ``problem``, as JSON."""
+    """Reads ``module`` and ``settings`` as JSON from standard input; writes ``marks``, or ``problem``, as JSON."""
     asked, answers = orjson.loads(sys.stdin.buffer.read()), sys.stdout.buffer
     sys.stdout = sys.stderr  # what modules print while they are imported is no answer
     try:

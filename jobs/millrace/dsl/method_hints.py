@@ -1,4 +1,4 @@
-"""What a method that an object of the DSL does not have is answered with: the one that was meant."""
+"""Hints for methods that an object of the DSL does not have: they name the one that was meant."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _way(owner: type, method: str) -> str | None:
 
 
 class EndOfStream:
-    """What ``to()`` and ``foreach()`` return: nothing goes on from there, so a call on it is a ``MissingMethodError``.
+    """The result of ``to()`` and ``foreach()``. Nothing goes on from there: a call on it is a ``MissingMethodError``.
 
     Args:
         ended_by: the call, for the message.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AutoOffsetReset(StrEnum):
-    """Where a new application starts in an input topic."""
+    """The offset at which a new application starts in an input topic."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -45,12 +45,12 @@ class Named:
 
     @classmethod
     def as_(cls, name: str) -> Named:
-        """An operator called ``name``."""
+        """Names an operator."""
         return cls(name)
 
 
 def check_partitioner(partitioner: Partitioner | None, *, value: str = "value") -> None:
-    """Refuse what cannot be called as a partitioner.
+    """Refuses what cannot be called as a partitioner.
 
     Raises:
         TopologyError: it does not take ``(topic, key, value, partitions)``.
@@ -60,7 +60,7 @@ def check_partitioner(partitioner: Partitioner | None, *, value: str = "value") 
 
 
 def name_of(named: Named | str | None) -> str | None:
-    """The checked name in ``named``."""
+    """Returns the checked name in ``named``."""
     if named is None:
         return None
     return (Named(named) if isinstance(named, str) else named).name
@@ -69,7 +69,7 @@ def name_of(named: Named | str | None) -> str | None:
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Consumed:
-    """How a topic is read.
+    """The options of reading a topic.
 
     Args:
         key_serde: ``None`` takes the configuration's default; the same for ``value_serde``.
@@ -96,24 +96,24 @@ class Consumed:
 
     @classmethod
     def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Consumed:
-        """Read with these serdes."""
+        """Sets the serdes to read with."""
         return cls(key_serde=key_serde, value_serde=value_serde)
 
     @classmethod
     def as_(cls, name: str) -> Consumed:
-        """Read by a source node called ``name``."""
+        """Names the source node."""
         return cls().with_name(name)
 
     def with_key_serde(self, key_serde: Serde | None) -> Consumed:
-        """With another key serde."""
+        """Sets the key serde."""
         return replace(self, key_serde=key_serde)
 
     def with_value_serde(self, value_serde: Serde | None) -> Consumed:
-        """With another value serde."""
+        """Sets the value serde."""
         return replace(self, value_serde=value_serde)
 
     def with_timestamp_extractor(self, timestamp_extractor: TimestampExtractor) -> Consumed:
-        """With event time from ``(key, value, record timestamp, partition time)`` or ``(record, partition time)``.
+        """Takes event time from ``(key, value, record timestamp, partition time)`` or ``(record, partition time)``.
 
         Raises:
             TopologyError: the extractor can be called with neither.
@@ -122,7 +122,7 @@ class Consumed:
         return replace(self, timestamp_extractor=timestamp_extractor)
 
     def with_offset_reset_policy(self, offset_reset: AutoOffsetReset | str) -> Consumed:
-        """With another start for a new application: ``"earliest"`` or ``"latest"``.
+        """Sets where a new application starts: ``"earliest"`` or ``"latest"``.
 
         Raises:
             TopologyError: it is neither.
@@ -133,14 +133,14 @@ class Consumed:
         return replace(self, offset_reset=AutoOffsetReset(offset_reset))
 
     def with_name(self, name: str) -> Consumed:
-        """With a name for the source node."""
+        """Names the source node."""
         return replace(self, name=check_name(name, what="node"))
 
 
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Produced:
-    """How a topic is written.
+    """The options of writing a topic.
 
     Args:
         key_serde: ``None`` takes that of the stream; the same for ``value_serde``.
@@ -159,24 +159,24 @@ class Produced:
 
     @classmethod
     def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Produced:
-        """Written with these serdes."""
+        """Sets the serdes to write with."""
         return cls(key_serde=key_serde, value_serde=value_serde)
 
     @classmethod
     def as_(cls, name: str) -> Produced:
-        """Written by a sink node called ``name``."""
+        """Names the sink node."""
         return cls().with_name(name)
 
     def with_key_serde(self, key_serde: Serde | None) -> Produced:
-        """With another key serde."""
+        """Sets the key serde."""
         return replace(self, key_serde=key_serde)
 
     def with_value_serde(self, value_serde: Serde | None) -> Produced:
-        """With another value serde."""
+        """Sets the value serde."""
         return replace(self, value_serde=value_serde)
 
     def with_stream_partitioner(self, partitioner: Partitioner) -> Produced:
-        """With the partitions that ``partitioner(topic, key, value, number of partitions)`` returns (KIP-837).
+        """Writes to the partitions that ``partitioner(topic, key, value, number of partitions)`` returns (KIP-837).
 
         Args:
             partitioner: gives a partition, from 0; or a set or list of partitions, each of which gets the record, and
@@ -189,14 +189,14 @@ class Produced:
         return replace(self, stream_partitioner=partitioner)
 
     def with_name(self, name: str) -> Produced:
-        """With a name for the sink node."""
+        """Names the sink node."""
         return replace(self, name=check_name(name, what="node"))
 
 
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Grouped:
-    """How a stream is grouped.
+    """The options of grouping a stream.
 
     Args:
         name: name of the repartition topic (and of the key-selecting node of ``group_by``).
@@ -209,31 +209,31 @@ class Grouped:
 
     @classmethod
     def as_(cls, name: str) -> Grouped:
-        """Grouped through a repartition topic called ``name``."""
+        """Names the repartition topic."""
         return cls().with_name(name)
 
     @classmethod
     def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Grouped:
-        """Grouped with these serdes."""
+        """Sets the serdes of the grouped stream."""
         return cls(key_serde=key_serde, value_serde=value_serde)
 
     def with_key_serde(self, key_serde: Serde | None) -> Grouped:
-        """With another key serde."""
+        """Sets the key serde."""
         return replace(self, key_serde=key_serde)
 
     def with_value_serde(self, value_serde: Serde | None) -> Grouped:
-        """With another value serde."""
+        """Sets the value serde."""
         return replace(self, value_serde=value_serde)
 
     def with_name(self, name: str) -> Grouped:
-        """With a name for the repartition topic."""
+        """Names the repartition topic."""
         return replace(self, name=check_name(name, what="repartition topic"))
 
 
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Repartitioned:
-    """How ``repartition()`` sends a stream through a topic.
+    """The options of sending a stream through a topic by ``repartition()``.
 
     Args:
         name: name of the topic, without the application prefix and the ``-repartition`` suffix.
@@ -253,24 +253,24 @@ class Repartitioned:
 
     @classmethod
     def as_(cls, name: str) -> Repartitioned:
-        """Through a topic called ``name``."""
+        """Names the topic."""
         return cls().with_name(name)
 
     @classmethod
     def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Repartitioned:
-        """Through a topic with these serdes."""
+        """Sets the serdes of the topic."""
         return cls(key_serde=key_serde, value_serde=value_serde)
 
     def with_key_serde(self, key_serde: Serde | None) -> Repartitioned:
-        """With another key serde."""
+        """Sets the key serde."""
         return replace(self, key_serde=key_serde)
 
     def with_value_serde(self, value_serde: Serde | None) -> Repartitioned:
-        """With another value serde."""
+        """Sets the value serde."""
         return replace(self, value_serde=value_serde)
 
     def with_number_of_partitions(self, number_of_partitions: int) -> Repartitioned:
-        """With a number of partitions, above 0.
+        """Sets the number of partitions, above 0.
 
         Raises:
             TopologyError: it is not.
@@ -280,7 +280,7 @@ class Repartitioned:
         return replace(self, number_of_partitions=number_of_partitions)
 
     def with_stream_partitioner(self, partitioner: Partitioner) -> Repartitioned:
-        """With the partitions that ``partitioner(topic, key, value, number of partitions)`` returns (KIP-837).
+        """Writes to the partitions that ``partitioner(topic, key, value, number of partitions)`` returns (KIP-837).
 
         Args:
             partitioner: gives a partition, from 0; or a set or list of partitions, each of which gets the record, and
@@ -293,14 +293,14 @@ class Repartitioned:
         return replace(self, stream_partitioner=partitioner)
 
     def with_name(self, name: str) -> Repartitioned:
-        """With a name for the topic."""
+        """Names the topic."""
         return replace(self, name=check_name(name, what="repartition topic"))
 
 
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """How a stream is joined with a table.
+    """The options of joining a stream with a table.
 
     Args:
         name: name of the join node and of the repartition topic in front of it, where it needs one.
@@ -320,7 +320,7 @@ class Joined:
 
     @classmethod
     def as_(cls, name: str) -> Joined:
-        """By a join node called ``name``."""
+        """Names the join node."""
         return cls().with_name(name)
 
     @classmethod
@@ -330,23 +330,23 @@ class Joined:
         value_serde: Serde | None = None,
         other_value_serde: Serde | None = None,
     ) -> Joined:
-        """With these serdes, the last that of the table's values."""
+        """Sets the serdes, the last that of the table's values."""
         return cls(key_serde=key_serde, value_serde=value_serde, other_value_serde=other_value_serde)
 
     def with_key_serde(self, key_serde: Serde | None) -> Joined:
-        """With another key serde."""
+        """Sets the key serde."""
         return replace(self, key_serde=key_serde)
 
     def with_value_serde(self, value_serde: Serde | None) -> Joined:
-        """With another value serde of the stream."""
+        """Sets the value serde of the stream."""
         return replace(self, value_serde=value_serde)
 
     def with_other_value_serde(self, other_value_serde: Serde | None) -> Joined:
-        """With another value serde of the table."""
+        """Sets the value serde of the table."""
         return replace(self, other_value_serde=other_value_serde)
 
     def with_grace_period(self, grace: Duration) -> Joined:
-        """Each stream record waits until stream time is ``grace`` past it, for late updates of the table (KIP-923).
+        """Lets each stream record wait until stream time is ``grace`` past it, for late updates of the table (KIP-923).
 
         Stream time is that of the records that reach the join. They are released in the order of their timestamps; one
         that is late itself is joined at once. The table must be versioned and keep at least ``grace`` of history.
@@ -360,14 +360,14 @@ class Joined:
         return replace(self, grace_ms=grace_ms)
 
     def with_name(self, name: str) -> Joined:
-        """With a name for the join node."""
+        """Names the join node."""
         return replace(self, name=check_name(name, what="node"))
 
 
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Materialized:
-    """How a table is stored.
+    """The options of storing a table.
 
     Args:
         name: name of the store; ``None`` generates one, which moves when operators are inserted before it.
@@ -396,7 +396,7 @@ class Materialized:
 
     @classmethod
     def as_(cls, name: str | StoreBackend | StoreSupplier | VersionedStoreSupplier) -> Materialized:
-        """In a store called ``name``, in an unnamed one of a store type, or in one of :class:`Stores`."""
+        """Stores the table in one called ``name``, in an unnamed one of a store type, or in one of :class:`Stores`."""
         if isinstance(name, StoreSupplier | VersionedStoreSupplier):
             return cls(name=name.name, supplier=name)
         if isinstance(name, StoreBackend):
@@ -405,15 +405,15 @@ class Materialized:
 
     @classmethod
     def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Materialized:
-        """In a store with a generated name and these serdes."""
+        """Stores the table in a store with a generated name and these serdes."""
         return cls(key_serde=key_serde, value_serde=value_serde)
 
     def with_key_serde(self, key_serde: Serde | None) -> Materialized:
-        """With another key serde."""
+        """Sets the key serde."""
         return replace(self, key_serde=key_serde)
 
     def with_value_serde(self, value_serde: Serde | None) -> Materialized:
-        """With another value serde."""
+        """Sets the value serde."""
         return replace(self, value_serde=value_serde)
 
     def with_caching_enabled(self) -> Materialized:
@@ -421,20 +421,20 @@ class Materialized:
         return replace(self, caching=True)
 
     def with_caching_disabled(self) -> Materialized:
-        """Every update goes downstream."""
+        """Sends every update downstream."""
         return replace(self, caching=False)
 
     def with_logging_enabled(self, settings: Mapping[str, str] | None = None) -> Materialized:
-        """Backed by a changelog topic with these topic settings over its defaults."""
+        """Backs the store by a changelog topic with these topic settings over its defaults."""
         pairs = tuple(sorted((key, str(value)) for key, value in (settings or {}).items()))
         return replace(self, logging=True, changelog_settings=pairs)
 
     def with_logging_disabled(self) -> Materialized:
-        """Without a changelog topic: the store starts empty wherever its task moves."""
+        """Keeps no changelog topic: the store starts empty wherever its task moves."""
         return replace(self, logging=False, changelog_settings=())
 
     def with_retention(self, retention: Duration) -> Materialized:
-        """Windows are kept for ``retention`` after their start.
+        """Keeps the windows for ``retention`` after their start.
 
         Raises:
             TopologyError: it is negative, or no duration.
@@ -445,7 +445,7 @@ class Materialized:
         return replace(self, retention_ms=retention_ms)
 
     def with_store_type(self, store_type: StoreBackend | str) -> Materialized:
-        """In RocksDB or in memory: a :class:`StoreBackend`, or its text, ``"rocksdb"`` or ``"memory"``.
+        """Chooses RocksDB or memory: a :class:`StoreBackend`, or its text, ``"rocksdb"`` or ``"memory"``.
 
         Raises:
             TopologyError: it is neither.
@@ -458,14 +458,14 @@ class Materialized:
         return replace(self, store_type=StoreBackend(store_type))
 
     def with_rocksdb_options(self, options: RocksDBOptions) -> Materialized:
-        """With a tuning of RocksDB for this store."""
+        """Sets a tuning of RocksDB for this store."""
         return replace(self, rocksdb=options)
 
 
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Branched:
-    """What becomes of a branch of ``split()``.
+    """The options of a branch of ``split()``.
 
     Args:
         name: suffix of the branch's name; ``None`` takes its number, ``0`` for the default branch.
@@ -485,17 +485,17 @@ class Branched:
 
     @classmethod
     def as_(cls, name: str) -> Branched:
-        """A branch with ``name`` as its suffix."""
+        """Names the branch: ``name`` is its suffix."""
         return cls(name=check_name(name, what="branch"))
 
     @classmethod
     def with_function(
         cls, function: Callable[[KStream], KStream | EndOfStream | None], *, name: str | None = None
     ) -> Branched:
-        """A branch that ``function`` makes another stream of."""
+        """Returns a branch that ``function`` makes another stream of."""
         return cls(name=name and check_name(name, what="branch"), function=function)
 
     @classmethod
     def with_consumer(cls, consumer: Callable[[KStream], Any], *, name: str | None = None) -> Branched:
-        """A branch that ``consumer`` uses up."""
+        """Returns a branch that ``consumer`` uses up."""
         return cls(name=name and check_name(name, what="branch"), consumer=consumer)

@@ -1,4 +1,4 @@
-"""What ``KStream.to`` and ``Topology.add_sink`` take for a topic: its name, or what chooses it for each record."""
+"""Output topics of ``KStream.to`` and ``Topology.add_sink``: a name, or an extractor that gives one for a record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.topology.topic_extractors import TopicNameExtractor
 
 
 def output_topic(topic: str | TopicNameExtractor) -> tuple[str | None, TopicNameExtractor | None]:
-    """The name, or the extractor; one of the two is ``None``.
+    """Returns the name and the extractor; one of the two is ``None``.
 
     Raises:
         TopologyError: the name is not legal, or the extractor does not take ``(key, value, context)``.

@@ -15,7 +15,7 @@ from millrace.topology.naming import check_name
 
 @dataclass(frozen=True, kw_only=True)
 class Printed:
-    """How ``KStream.print`` writes records: a line ``[label]: key, value`` for each.
+    """The options of ``KStream.print``, which writes a line ``[label]: key, value`` for each record.
 
     Args:
         path: a file that lines are appended to, by every worker that runs a task; ``None`` writes to the standard
@@ -32,12 +32,12 @@ class Printed:
 
     @classmethod
     def to_sys_out(cls) -> Printed:
-        """To the standard output."""
+        """Writes to the standard output."""
         return cls()
 
     @classmethod
     def to_file(cls, path: str | Path) -> Printed:
-        """To the end of a file, whose directory must exist on each host that runs tasks.
+        """Writes to the end of a file, whose directory must exist on each host that runs tasks.
 
         Raises:
             TopologyError: the path is empty.
@@ -47,11 +47,11 @@ class Printed:
         return cls(path=Path(path))
 
     def with_label(self, label: str) -> Printed:
-        """With another label."""
+        """Sets the label."""
         return replace(self, label=label)
 
     def with_key_value_mapper(self, mapper: Callable[[Any, Any], str]) -> Printed:
-        """With the text that ``mapper(key, value)`` gives.
+        """Writes the text that ``mapper(key, value)`` gives.
 
         Raises:
             TopologyError: it cannot be called so.
@@ -60,7 +60,7 @@ class Printed:
         return replace(self, mapper=mapper)
 
     def with_name(self, name: str) -> Printed:
-        """With a name for the node."""
+        """Names the node."""
         return replace(self, name=check_name(name, what="node"))
 
 
@@ -79,7 +79,7 @@ class PrintRecord:
     mapper: Callable[[Any, Any], str] | None = None
 
     def __call__(self, key: Any, value: Any) -> None:
-        """Write it."""
+        """Writes the record."""
         text = f"{key}, {value}" if self.mapper is None else self.mapper(key, value)
         line = f"[{self.label}]: {text}\n"
         if self.path is None:

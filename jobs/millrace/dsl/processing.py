@@ -14,7 +14,7 @@ from millrace.topology.store_builders import StoreBuilder
 
 
 def is_supplier(function: Any) -> bool:
-    """Whether it is a class, or can be called without arguments but not with two."""
+    """Returns whether it is a class, or can be called without arguments but not with two."""
     if isinstance(function, type):
         return True
     try:
@@ -66,7 +66,7 @@ def check_supplier(supplier: Any, *, what: str, method: str = "process") -> None
 
 
 def stores_of(supplier: Callable[[], Any]) -> tuple[StoreBuilder, ...]:
-    """The stores that a supplier brings along (KIP-401).
+    """Returns the stores that a supplier brings along (KIP-401).
 
     Raises:
         TopologyError: ``stores()`` cannot be called on the supplier, or gives something else.

@@ -37,7 +37,7 @@ class SessionWindowedKStream(MethodHints):
         self._emit = emit
 
     def emit_strategy(self, emit_strategy: EmitStrategy) -> SessionWindowedKStream:
-        """The same, whose results are sent as ``emit_strategy`` says (KIP-825).
+        """Sets when results are emitted (KIP-825).
 
         On window close each session gives one final result, once stream time is beyond its end, the inactivity gap and
         the grace: by end, then start, then key, with the headers of the record that closed it, and without tombstones
@@ -47,7 +47,7 @@ class SessionWindowedKStream(MethodHints):
         return SessionWindowedKStream(self._group, self._windows, emit_strategy)
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
-        """Number of records of each session, a 64-bit integer."""
+        """Counts the records of each session, as a 64-bit integer."""
         self._group.skip_store_index(materialized)
         return self._group.aggregate(CountAggregator(), self._windows, materialized, named, emit=self._emit)
 
@@ -58,7 +58,10 @@ class SessionWindowedKStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """``reducer(aggregate, value)`` over the values of each session, and over the aggregates of merged ones."""
+        """Reduces the values of each session by ``reducer(aggregate, value)``.
+
+        It also merges the aggregates of sessions that become one.
+        """
         return self._group.aggregate(to_reducer(reducer), self._windows, materialized, named, emit=self._emit)
 
     def aggregate(
@@ -70,7 +73,7 @@ class SessionWindowedKStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """An aggregate of each session: ``initializer()``, the sessions that become one, then the record.
+        """Aggregates the values of each session: ``initializer()``, the sessions that become one, then the record.
 
         Args:
             initializer: the callable, or instead of all three a built-in aggregator of ``millrace.dsl.aggregators``.

@@ -20,7 +20,7 @@ from millrace.topology.windows import TimeWindows
 def key_value_store(
     name: str, options: Materialized, *, key_serde: Serde | None, value_serde: Serde | None
 ) -> StoreSpec:
-    """A store of a table without windows, versioned where the options have such a store.
+    """Returns a store of a table without windows, versioned where the options have such a store.
 
     Raises:
         TopologyError: the options have a supplier of another kind of store.
@@ -48,7 +48,7 @@ def key_value_store(
 
 
 def grace_buffer(name: str, *, key_serde: Serde | None, value_serde: Serde | None) -> StoreSpec:
-    """The store of the records that wait in a stream-table join with grace; the serdes are the stream's."""
+    """Returns the store of the records that wait in a stream-table join with grace; the serdes are the stream's."""
     return StoreSpec(
         name=name,
         kind=StoreKind.KEY_VALUE,
@@ -74,7 +74,7 @@ def window_store(
     key_serde: Serde | None,
     value_serde: Serde | None,
 ) -> StoreSpec:
-    """A store of a windowed table.
+    """Returns a store of a windowed table.
 
     Raises:
         TopologyError: the retention is shorter than window size and grace, so that open windows would be lost; or a
@@ -110,7 +110,7 @@ def window_store(
 def session_store(
     name: str, options: Materialized, windows: SessionWindows, *, key_serde: Serde | None, value_serde: Serde | None
 ) -> StoreSpec:
-    """A store of a table of sessions.
+    """Returns a store of a table of sessions.
 
     Raises:
         TopologyError: the retention is shorter than inactivity gap and grace, so that open sessions would be lost; or
@@ -158,7 +158,7 @@ def _supplied(spec: StoreSpec, options: Materialized) -> StoreSpec:
 def suppression_buffer(
     name: str, buffer: BufferConfig, *, key_serde: Serde | None, value_serde: Serde | None
 ) -> StoreSpec:
-    """The buffer of a suppressed table. Its keys' serde is that of the table's keys, windows included."""
+    """Returns the buffer of a suppressed table. Its keys' serde is that of the table's keys, windows included."""
     return StoreSpec(
         name=name,
         kind=StoreKind.BUFFER,
@@ -171,7 +171,7 @@ def suppression_buffer(
 
 
 def read_only_store_spec(builder: StoreBuilder, topic: str) -> StoreSpec:
-    """The store of a topic that is its changelog (KIP-813).
+    """Returns the store of a topic that is its changelog (KIP-813).
 
     Raises:
         TopologyError: it is no key-value store.

@@ -17,7 +17,7 @@ from millrace.topology.stores import StoreBackend
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class StreamJoined:
-    """How two streams are joined. Source: ``org.apache.kafka.streams.kstream.StreamJoined`` (KIP-479).
+    """The options of joining two streams. Source: ``org.apache.kafka.streams.kstream.StreamJoined`` (KIP-479).
 
     The stores are never cached, and keep records for the window's size and grace, as in Kafka Streams.
 
@@ -49,7 +49,7 @@ class StreamJoined:
 
     @classmethod
     def as_(cls, store_name: str) -> StreamJoined:
-        """With stores called ``store_name`` (the nodes are named by :meth:`with_name`)."""
+        """Names the stores (the nodes are named by :meth:`with_name`)."""
         return cls().with_store_name(store_name)
 
     @classmethod
@@ -59,40 +59,40 @@ class StreamJoined:
         value_serde: Serde | None = None,
         other_value_serde: Serde | None = None,
     ) -> StreamJoined:
-        """With these serdes."""
+        """Sets the serdes."""
         return cls(key_serde=key_serde, value_serde=value_serde, other_value_serde=other_value_serde)
 
     def with_name(self, name: str) -> StreamJoined:
-        """With a name for the nodes and the repartition topics."""
+        """Names the nodes and the repartition topics."""
         return replace(self, name=check_name(name, what="node"))
 
     def with_store_name(self, store_name: str) -> StreamJoined:
-        """With a name for the stores and changelogs."""
+        """Names the stores and changelogs."""
         return replace(self, store_name=check_name(store_name, what="store"))
 
     def with_key_serde(self, key_serde: Serde | None) -> StreamJoined:
-        """With another key serde."""
+        """Sets the key serde."""
         return replace(self, key_serde=key_serde)
 
     def with_value_serde(self, value_serde: Serde | None) -> StreamJoined:
-        """With another serde of the left stream's values."""
+        """Sets the serde of the left stream's values."""
         return replace(self, value_serde=value_serde)
 
     def with_other_value_serde(self, other_value_serde: Serde | None) -> StreamJoined:
-        """With another serde of the right stream's values."""
+        """Sets the serde of the right stream's values."""
         return replace(self, other_value_serde=other_value_serde)
 
     def with_logging_enabled(self, settings: Mapping[str, str] | None = None) -> StreamJoined:
-        """Backed by changelog topics with these topic settings over their defaults."""
+        """Backs the stores by changelog topics with these topic settings over their defaults."""
         pairs = tuple(sorted((key, str(value)) for key, value in (settings or {}).items()))
         return replace(self, logging=True, changelog_settings=pairs)
 
     def with_logging_disabled(self) -> StreamJoined:
-        """Without changelog topics: the stores start empty wherever their task moves."""
+        """Keeps no changelog topics: the stores start empty wherever their task moves."""
         return replace(self, logging=False, changelog_settings=())
 
     def with_store_type(self, store_type: StoreBackend | str) -> StreamJoined:
-        """In RocksDB or in memory: a :class:`StoreBackend`, or its text, ``"rocksdb"`` or ``"memory"``.
+        """Chooses RocksDB or memory: a :class:`StoreBackend`, or its text, ``"rocksdb"`` or ``"memory"``.
 
         Raises:
             TopologyError: it is neither.
@@ -105,7 +105,7 @@ class StreamJoined:
         return replace(self, store_type=StoreBackend(store_type))
 
     def with_this_store_supplier(self, supplier: StoreSupplier) -> StreamJoined:
-        """The left stream's records are kept where ``supplier`` says, under its name (KIP-479).
+        """Keeps the left stream's records where ``supplier`` says, under its name (KIP-479).
 
         Its window size must be that of the join, its retention that and the grace, and it must retain duplicates. The
         store of records that wait for a partner is beside it, in memory or RocksDB as well.
@@ -113,9 +113,9 @@ class StreamJoined:
         return replace(self, this_store_supplier=supplier)
 
     def with_other_store_supplier(self, supplier: StoreSupplier) -> StreamJoined:
-        """The right stream's records are kept where ``supplier`` says: see :meth:`with_this_store_supplier`."""
+        """Keeps the right stream's records where ``supplier`` says: see :meth:`with_this_store_supplier`."""
         return replace(self, other_store_supplier=supplier)
 
     def with_rocksdb_options(self, options: RocksDBOptions) -> StreamJoined:
-        """With a tuning of RocksDB for the stores of the join."""
+        """Sets a tuning of RocksDB for the stores of the join."""
         return replace(self, rocksdb=options)

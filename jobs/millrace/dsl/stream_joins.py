@@ -31,7 +31,7 @@ def join_streams(
     kind: JoinKind,
     joiner_takes_key: bool | None = None,
 ) -> KStream:
-    """The join of two streams, each behind a repartition topic where its key may have changed.
+    """Joins two streams, each behind a repartition topic where its key may have changed.
 
     Raises:
         TopologyError: the joiner does not fit, the streams are of different builders, or a name is used twice.

@@ -15,7 +15,7 @@ from millrace.topology.windows import Duration, to_milliseconds
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class BufferConfig:
-    """How much may wait, and what happens when the buffer is full. Made by the factories of this class.
+    """The bounds of a suppression buffer, and what happens when it is full. Made by the factories of this class.
 
     Args:
         record_limit: keys that may wait; ``None``: any number.
@@ -32,7 +32,7 @@ class BufferConfig:
 
     @staticmethod
     def max_records(record_limit: int) -> EagerBufferConfig:
-        """At most ``record_limit`` keys; when there are more, the first ones go early.
+        """Buffers at most ``record_limit`` keys; when there are more, the first ones are emitted early.
 
         Raises:
             TopologyError: the limit is negative.
@@ -41,7 +41,7 @@ class BufferConfig:
 
     @staticmethod
     def max_bytes(byte_limit: int) -> EagerBufferConfig:
-        """At most ``byte_limit`` bytes; when there are more, the first changes go early.
+        """Buffers at most ``byte_limit`` bytes; when there are more, the first changes are emitted early.
 
         Raises:
             TopologyError: the limit is negative.
@@ -50,11 +50,11 @@ class BufferConfig:
 
     @staticmethod
     def unbounded() -> StrictBufferConfig:
-        """As many as there are."""
+        """Buffers without a bound."""
         return StrictBufferConfig()
 
     def with_max_records(self, record_limit: int) -> Self:
-        """With at most ``record_limit`` keys.
+        """Limits the buffer to ``record_limit`` keys.
 
         Raises:
             TopologyError: the limit is negative.
@@ -62,7 +62,7 @@ class BufferConfig:
         return replace(self, record_limit=_limit(record_limit, "keys"))
 
     def with_max_bytes(self, byte_limit: int) -> Self:
-        """With at most ``byte_limit`` bytes.
+        """Limits the buffer to ``byte_limit`` bytes.
 
         Raises:
             TopologyError: the limit is negative.
@@ -70,23 +70,23 @@ class BufferConfig:
         return replace(self, byte_limit=_limit(byte_limit, "bytes"))
 
     def with_no_bound(self) -> StrictBufferConfig:
-        """With as many as there are."""
+        """Removes the buffer's bounds."""
         return StrictBufferConfig(logging=self.logging, changelog_settings=self.changelog_settings)
 
     def shut_down_when_full(self) -> StrictBufferConfig:
-        """With a failure where there are more than may wait."""
+        """Fails the task when the buffer is full."""
         return StrictBufferConfig(**self._fields())
 
     def emit_early_when_full(self) -> EagerBufferConfig:
-        """With the first changes going early where there are more than may wait."""
+        """Emits the first changes early when the buffer is full."""
         return EagerBufferConfig(**self._fields())
 
     def with_logging_enabled(self, config: Mapping[str, str] | None = None) -> Self:
-        """With a changelog topic, whose settings ``config`` overrides."""
+        """Backs the buffer by a changelog topic, whose settings ``config`` overrides."""
         return replace(self, logging=True, changelog_settings=tuple((config or {}).items()))
 
     def with_logging_disabled(self) -> Self:
-        """Without a changelog topic: what waits is lost with the state directory."""
+        """Keeps no changelog topic: buffered changes are lost with the state directory."""
         return replace(self, logging=False, changelog_settings=())
 
     def _fields(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class EagerBufferConfig(BufferConfig):
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Suppressed:
-    """Which changes of a table wait. Made by :meth:`until_window_closes` and :meth:`until_time_limit`.
+    """The options of suppressing changes of a table. Made by :meth:`until_window_closes` and :meth:`until_time_limit`.
 
     Args:
         buffer: how much may wait.
@@ -123,7 +123,7 @@ class Suppressed:
 
     @classmethod
     def until_window_closes(cls, buffer: BufferConfig) -> Suppressed:
-        """Only the final result of each window, once stream time is at its end and grace or beyond.
+        """Emits only the final result of each window, once stream time is at its end and grace or beyond.
 
         Stream time is that of the changes that reach the node: without newer ones nothing goes, whatever the clock
         says. The windows' grace is that of the aggregation above; sessions wait their inactivity gap as well.
@@ -141,7 +141,7 @@ class Suppressed:
 
     @classmethod
     def until_time_limit(cls, time_to_wait_for_more_events: Duration, buffer: BufferConfig) -> Suppressed:
-        """The last change of each key within a time, counted from its first one.
+        """Emits the last change of each key within a time, counted from its first one.
 
         Args:
             time_to_wait_for_more_events: milliseconds of stream time, or a timedelta, 0 or more.
@@ -156,7 +156,7 @@ class Suppressed:
         return cls(buffer=buffer, time_limit_ms=limit_ms)
 
     def with_name(self, name: str) -> Suppressed:
-        """With a name for the node; its store is called ``<name>-store``."""
+        """Names the node; its store is called ``<name>-store``."""
         return replace(self, name=check_name(name, what="node"))
 
 

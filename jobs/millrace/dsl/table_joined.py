@@ -13,7 +13,9 @@ from millrace.topology.partitioners import Partitioner
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class TableJoined:
-    """How two tables are joined by a foreign key. Source: ``org.apache.kafka.streams.kstream.TableJoined`` (KIP-775).
+    """The options of joining two tables by a foreign key.
+
+    Source: ``org.apache.kafka.streams.kstream.TableJoined`` (KIP-775).
 
     A partitioner says how a table's topic is partitioned already, so that the join's own topics are partitioned alike.
     It gets ``None`` for the value, since it must go by the key alone, and must give exactly one partition.
@@ -36,22 +38,22 @@ class TableJoined:
 
     @classmethod
     def as_(cls, name: str) -> TableJoined:
-        """With a name for all parts of the join."""
+        """Names all parts of the join."""
         return cls().with_name(name)
 
     @classmethod
     def with_(cls, partitioner: Partitioner | None = None, other_partitioner: Partitioner | None = None) -> TableJoined:
-        """With these partitioners."""
+        """Sets the partitioners."""
         return cls().with_partitioner(partitioner).with_other_partitioner(other_partitioner)
 
     def with_name(self, name: str) -> TableJoined:
-        """With a name for all parts of the join."""
+        """Names all parts of the join."""
         return replace(self, name=check_name(name, what="node"))
 
     def with_partitioner(self, partitioner: Partitioner | None) -> TableJoined:
-        """With the partitioner of the table that has the foreign key."""
+        """Sets the partitioner of the table that has the foreign key."""
         return replace(self, partitioner=partitioner)
 
     def with_other_partitioner(self, other_partitioner: Partitioner | None) -> TableJoined:
-        """With the partitioner of the table that is looked up by its key."""
+        """Sets the partitioner of the table that is looked up by its key."""
         return replace(self, other_partitioner=other_partitioner)

@@ -27,7 +27,7 @@ def join_table(
     kind: JoinKind,
     joiner_takes_key: bool | None = None,
 ) -> KStream:
-    """The join of a stream with a table; the stream goes through a repartition topic where its key may have changed.
+    """Joins a stream with a table; the stream goes through a repartition topic where its key may have changed.
 
     Raises:
         TopologyError: the joiner does not fit, stream and table are of different builders, or a name is used twice.

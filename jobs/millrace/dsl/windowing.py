@@ -1,4 +1,4 @@
-"""What an aggregation of a grouped stream becomes, by the kind of its windows: operator, store and key serde."""
+"""The operator, store and key serde of an aggregation of a grouped stream, by the kind of its windows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def aggregate_operator(
     *,
     emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE,
 ) -> Operator:
-    """The operator that aggregates into ``store``."""
+    """Returns the operator that aggregates into ``store``."""
     match windows:
         case None:
             return StreamAggregate(store, aggregator)
@@ -58,7 +58,7 @@ def aggregate_store(
     key_serde: Serde | None,
     value_serde: Serde | None,
 ) -> StoreSpec:
-    """The store of an aggregation.
+    """Returns the store of an aggregation.
 
     Raises:
         TopologyError: the retention is shorter than the windows need.
@@ -73,7 +73,10 @@ def aggregate_store(
 
 
 def table_key_serde(key_serde: Serde | None, windows: AnyWindows | None) -> Serde | None:
-    """The serde of the table's keys; where that of its un-windowed keys is not known, around the default one."""
+    """Returns the serde of the table's keys.
+
+    It wraps the serde of the un-windowed keys, or the default one where that is not known.
+    """
     if windows is None:
         return key_serde
     inner = key_serde or UnsetSerde("key")

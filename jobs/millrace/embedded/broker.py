@@ -77,7 +77,7 @@ _log = structlog.get_logger(__name__)
 
 
 class EmbeddedBroker:
-    """One Kafka node on this machine: broker and controller in one process.
+    """A Kafka node on this machine: broker and controller in one process.
 
     The directory keeps the data, the ports and the logs (``server.log``, and ``java.log`` for what the virtual
     machine prints), so a broker that was stopped or killed starts again where it was, on the same ports. The process
@@ -133,11 +133,11 @@ class EmbeddedBroker:
         return self.directory / "server.log"
 
     def is_running(self) -> bool:
-        """Whether the process lives. It may not answer yet, see :meth:`wait_until_ready`."""
+        """Returns whether the process lives. It may not answer yet, see :meth:`wait_until_ready`."""
         return self._identity is not None and self._identity.is_alive()
 
     def start(self, *, timeout_s: float = 90, progress: Progress | None = None) -> None:
-        """Start the process and wait until it answers.
+        """Starts the process and waits until it answers.
 
         The first start in a directory formats the storage. The jars are resolved if they are not there yet, which
         ``timeout_s`` does not cover.
@@ -183,7 +183,7 @@ class EmbeddedBroker:
         report(f"Kafka answers on {self.bootstrap_servers}")
 
     def wait_until_ready(self, *, timeout_s: float = 60) -> None:
-        """Wait until the broker answers a metadata request.
+        """Waits until the broker answers a metadata request.
 
         Raises:
             OperationError: the process ended.
@@ -208,7 +208,7 @@ class EmbeddedBroker:
             ) from None
 
     def stop(self, *, timeout_s: float = 30) -> bool:
-        """Stop the broker in order (SIGTERM), with SIGKILL after ``timeout_s`` seconds; nothing if it does not run.
+        """Stops the broker in order (SIGTERM), with SIGKILL after ``timeout_s`` seconds; nothing if it does not run.
 
         Returns:
             Whether it ended without SIGKILL.
@@ -218,7 +218,7 @@ class EmbeddedBroker:
         return ended
 
     def kill(self) -> None:
-        """End the broker at once (SIGKILL), as a crash would; its data stays for the next start."""
+        """Ends the broker at once (SIGKILL), as a crash would; its data stays for the next start."""
         if self._identity is not None and self._identity.signal_group(signal.SIGKILL):
             self._identity.wait_until_gone(10)
         self._reap()
@@ -313,7 +313,7 @@ class EmbeddedBroker:
 
 
 def free_ports(count: int) -> Sequence[int]:
-    """Different TCP ports that nothing on this machine listens on now."""
+    """Returns distinct TCP ports that nothing on this machine listens on now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -345,7 +345,7 @@ def _accepts_connections(port: int) -> bool:
 
 
 def new_cluster_id() -> str:
-    """An identifier for a new cluster."""
+    """Returns an identifier for a new cluster."""
     # 22 characters of the URL-safe base64 alphabet: 16 bytes, as Kafka's own identifiers.
     # None that starts with a dash: the storage tool would take it for an option.
     while (text := base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")).startswith("-"):

@@ -61,7 +61,7 @@ class EmbeddedCluster:
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
     def start(self, *, timeout_s: float = 240, progress: Progress | None = None) -> None:
-        """Start all nodes at once, since none of them answers alone, and wait until all do.
+        """Starts all nodes at once, since none of them answers alone, and waits until all do.
 
         Args:
             timeout_s: how long each may take to answer, seconds.
@@ -78,7 +78,7 @@ class EmbeddedCluster:
             raise
 
     def stop(self) -> None:
-        """End all nodes at once (SIGKILL), since an orderly end needs a majority. Idempotent."""
+        """Ends all nodes at once (SIGKILL), since an orderly end needs a majority. Idempotent."""
         self._each(EmbeddedBroker.kill)
 
     def _each(self, action: Callable[[EmbeddedBroker], object]) -> None:

@@ -35,7 +35,7 @@ _FENCING_LIMIT_S = 10.0
 
 
 def ended_in_order(data: Path) -> bool:
-    """Whether the broker that used a data directory last has shut down."""
+    """Returns whether the broker that used a data directory last has shut down."""
     return (data / ".kafka_cleanshutdown").exists()
 
 

@@ -19,7 +19,7 @@ RECORD_FILE = "broker.json"
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerStatus:
-    """What is known of a detached broker.
+    """The status of a detached broker.
 
     Args:
         running: whether its process lives.
@@ -45,7 +45,7 @@ def start_detached(
     timeout_s: float = 90,
     progress: Progress | None = None,
 ) -> BrokerStatus:
-    """Start the installation's broker and leave it running; nothing if it runs already.
+    """Starts the installation's broker and leaves it running; nothing if it runs already.
 
     A crash of the caller after the process started and before the record was written leaves a broker that no record
     names; the next start then says that its port is taken.
@@ -72,7 +72,7 @@ def start_detached(
 
 
 def stop_detached(home: Path | None = None, *, timeout_s: float = 30) -> bool:
-    """Stop the installation's broker.
+    """Stops the installation's broker.
 
     Returns:
         Whether there was one to stop.
@@ -93,7 +93,7 @@ def stop_detached(home: Path | None = None, *, timeout_s: float = 30) -> bool:
 
 
 def broker_status(home: Path | None = None) -> BrokerStatus:
-    """What the record says and whether it still holds; answers within about a second."""
+    """Returns what the record says and whether it still holds; it answers within about a second."""
     directory = (home or millrace_home()) / "broker"
     record = read_record(directory)
     if record is None:
@@ -107,7 +107,7 @@ def broker_status(home: Path | None = None) -> BrokerStatus:
 
 
 def write_record(broker: EmbeddedBroker) -> None:
-    """Write ``broker.json`` beside the data of a running broker: process id, start time and address."""
+    """Writes ``broker.json`` beside the data of a running broker: process id, starts time and address."""
     assert broker.identity is not None
     record = {**broker.identity.to_mapping(), "bootstrap_servers": broker.bootstrap_servers}
     scratch = broker.directory / f"{RECORD_FILE}.new"
@@ -116,7 +116,7 @@ def write_record(broker: EmbeddedBroker) -> None:
 
 
 def read_record(directory: Path) -> tuple[ProcessIdentity, str] | None:
-    """The inverse of :func:`write_record`; ``None`` where there is none or it names no process."""
+    """Returns the inverse of :func:`write_record`; ``None`` where there is none or it names no process."""
     try:
         record = json.loads((directory / RECORD_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -119,7 +119,7 @@ class LogReader:
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
-                place, offset = _place(message), offset_of(message)
+                place, offset = _topic_partition(message), offset_of(message)
                 end = ends.get(place)
                 if error is not None:
                     # The log may end in transaction markers, which no message stands for: only its end event tells.
@@ -153,7 +153,7 @@ def offset_of(message: Message) -> int:
     return offset
 
 
-def _place(message: Message) -> TopicPartition:
+def _topic_partition(message: Message) -> TopicPartition:
     topic, partition = message.topic(), message.partition()
     assert topic is not None
     assert partition is not None

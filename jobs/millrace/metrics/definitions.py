@@ -13,7 +13,7 @@ from millrace.metrics.histograms import END_TO_END_BUCKETS, LATENCY_BUCKETS, LAT
 
 
 class MetricKind(StrEnum):
-    """How Prometheus treats a metric."""
+    """The kind of a metric, as Prometheus treats it."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -21,7 +21,7 @@ class MetricKind(StrEnum):
 
 
 class DropReason(StrEnum):
-    """Why a record went no further."""
+    """The reason why a record was dropped."""
 
     LATE = "late"
     NULL_KEY = "null_key"
@@ -36,7 +36,7 @@ class DropReason(StrEnum):
 
 
 class SilentDrop(StrEnum):
-    """Why a record went no further where Kafka Streams counts nothing."""
+    """The reason why a record was dropped where Kafka Streams counts nothing."""
 
     NULL_KEY = "null_key"
     """In front of a repartition topic, and of a table grouped by a key that is null."""
@@ -45,7 +45,7 @@ class SilentDrop(StrEnum):
 
 
 class TransactionOutcome(StrEnum):
-    """How a task's transaction ended. Fenced: a newer attempt at the task took its transactional id."""
+    """The end of a task's transaction. Fenced: a newer attempt at the task took its transactional id."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -75,7 +75,7 @@ APPLICATION_STATES = (
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """One metric.
+    """A metric: its name, kind, labels and help.
 
     Args:
         name: as queried; a counter's includes ``_total``.

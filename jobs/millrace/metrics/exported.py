@@ -27,7 +27,7 @@ class ExportPart(StrEnum):
 
 
 class OperationResult(StrEnum):
-    """How an operation of the journals stands."""
+    """The result of an operation in the journals."""
 
     COMPLETED = "completed"
     ABANDONED = "abandoned"
@@ -36,14 +36,14 @@ class OperationResult(StrEnum):
 
 
 class DrillResult(StrEnum):
-    """How a recovery drill ended."""
+    """The result of a recovery drill."""
 
     PASSED = "passed"
     FAILED = "failed"
 
 
 class TransactionState(StrEnum):
-    """What the broker knows of a transactional id."""
+    """The state of a transactional id on the broker."""
 
     OPEN = "open"
     ENDING = "ending"
@@ -53,7 +53,7 @@ class TransactionState(StrEnum):
 
 
 class RestoreFrom(StrEnum):
-    """What a restoration starts from."""
+    """The start of a restoration."""
 
     CHANGELOG = "changelog"
     STANDBY = "standby"
@@ -236,8 +236,8 @@ BROKER_TRANSACTIONS = _gauge(
 OLDEST_TRANSACTION = _gauge(
     "millrace_broker_transaction_oldest_open_seconds",
     (),
-    "Age of the oldest open transaction of the application, as the broker tells; 0 while none is open for longer than "
-    "ten seconds.",
+    "Age of the oldest open transaction of the application, as the broker reports it; 0 while none is open for "
+    "longer than ten seconds.",
     "seconds",
 )
 TRANSACTION_TIMEOUT = _gauge(

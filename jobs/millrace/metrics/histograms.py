@@ -38,7 +38,7 @@ LATENESS_BUCKETS = (0.0, 0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 300.0, 1_800.0, 3_60
 
 @dataclass(frozen=True)
 class BucketCounts:
-    """How many observations fell into each bucket, and their sum.
+    """The number of observations in each bucket, and their sum.
 
     Args:
         bounds: inclusive upper bounds, ascending; above the last one is a bucket without a bound.
@@ -62,7 +62,7 @@ class BucketCounts:
         return sum(self.counts)
 
     def plus(self, other: BucketCounts) -> BucketCounts:
-        """Both histograms in one.
+        """Returns both histograms in one.
 
         Raises:
             ConfigurationError: their bounds differ.
@@ -82,12 +82,12 @@ class BucketCounts:
 
 
 def no_observations(bounds: tuple[float, ...]) -> BucketCounts:
-    """The histogram of nothing."""
+    """Returns an empty histogram."""
     return BucketCounts(bounds, (0,) * (len(bounds) + 1), 0.0)
 
 
 def observe(values: np.ndarray[Any, Any] | list[float], bounds: tuple[float, ...]) -> BucketCounts:
-    """The histogram of many values at once.
+    """Returns the histogram of many values at once.
 
     Args:
         values: observations in the unit of ``bounds``. Those below 0 count as 0: a record whose timestamp lies in the

@@ -25,7 +25,7 @@ Labels = tuple[str, ...]
 
 
 def records_lag(committed: int | None, end: int | None) -> int | None:
-    """Lag of a partition, never negative; ``None`` where an offset is missing.
+    """Returns the lag of a partition, never negative; ``None`` where an offset is missing.
 
     Args:
         committed: the group's offset, read before ``end``; ``None`` or a negative marker (-1001 and the like) for none.
@@ -38,7 +38,7 @@ def records_lag(committed: int | None, end: int | None) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamThreadTotals:
-    """What a stream thread has and has done since it began.
+    """The tasks of a stream thread, and its totals since it began.
 
     Args:
         tasks: how many tasks it has.
@@ -179,12 +179,12 @@ class ApplicationMetrics(Collector):
         """
         label = str(subtopology)
         with self._lock:
-            for place, metric in enumerate((m.LAST_STABLE_OFFSET, m.HIGH_WATERMARK, m.READER_HELD_BACK)):
+            for index, metric in enumerate((m.LAST_STABLE_OFFSET, m.HIGH_WATERMARK, m.READER_HELD_BACK)):
                 series = self._numbers[metric.name]
                 for labels in [labels for labels in series if labels[0] == label]:
                     del series[labels]
                 for (topic, partition), values in ends.items():
-                    series[label, topic, str(partition)] = values[place]
+                    series[label, topic, str(partition)] = values[index]
 
     def set_heard(self, *, broker_answered_at: float | None, last_commits: Mapping[int, float]) -> None:
         """Sets when a broker last answered, and when each sub-topology last committed, seconds since the epoch."""
@@ -223,7 +223,7 @@ class ApplicationMetrics(Collector):
             self._set(m.PAUSED, (), float(paused))
 
     def discard(self, task_id: str) -> None:
-        """Ends all series of a task the application does not have any more, or that another place took over."""
+        """Ends all series of a task the application does not have any more, or that another process took over."""
         self._discard(lambda known: known == task_id)
 
     def keep_only(self, task_ids: Collection[str]) -> None:
@@ -231,16 +231,16 @@ class ApplicationMetrics(Collector):
         self._discard(lambda known: known not in task_ids)
 
     def exposition(self) -> bytes:
-        """All series in Prometheus' text format (version 0.0.4 or later, UTF-8)."""
+        """Returns all series in Prometheus' text format (version 0.0.4 or later, UTF-8)."""
         return generate_latest(self.registry)
 
     def negotiated_exposition(self, accept: str) -> tuple[bytes, str]:
-        """All series in the format of a scrape's ``Accept`` header (OpenMetrics or text), and its content type."""
+        """Returns all series as a scrape's ``Accept`` header asks (OpenMetrics or text), and the content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 
     def collect(self) -> Iterable[Metric]:
-        """One consistent view of all families, for prometheus-client."""
+        """Returns one consistent view of all families, for prometheus-client."""
         with self._lock:
             return list(self._families())
 
@@ -250,9 +250,9 @@ class ApplicationMetrics(Collector):
             for metric in METRICS:
                 if "task" not in metric.labels:
                     continue
-                place = metric.labels.index("task")
+                index = metric.labels.index("task")
                 series = everything[metric.name]
-                for labels in [labels for labels in series if gone(labels[place])]:
+                for labels in [labels for labels in series if gone(labels[index])]:
                     del series[labels]
             for key in [key for key in self._seen if gone(key[0])]:
                 del self._seen[key]

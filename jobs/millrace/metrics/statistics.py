@@ -1,4 +1,4 @@
-"""What a task reports to the driver after each batch: one row, as bytes."""
+"""The statistics that a task reports to the driver after each batch: one row, as bytes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TaskStatistics:
         return self.task_id.partition("_")[0]
 
     def to_bytes(self) -> bytes:
-        """The row as bytes, for the column that a task returns to Spark."""
+        """Returns the row as bytes, for the column that a task returns to Spark."""
         row: dict[str, Any] = {}
         for column in fields(self):
             value = getattr(self, column.name)
@@ -109,7 +109,7 @@ class TaskStatistics:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TaskStatistics:
-        """The inverse of :meth:`to_bytes`.
+        """Returns the inverse of :meth:`to_bytes`.
 
         Raises:
             SerializationError: the bytes are not such a row, for example because the worker runs another version.

@@ -1,7 +1,7 @@
-"""Whether a task may answer now, by the status of its application: as in Kafka Streams only one that runs.
+"""The admission of queries to a task, by the status of its application: as in Kafka Streams only one that runs answers.
 
-A store that is being restored has keys that are missing and values that are old. Nobody should take "not restored yet"
-for "no such key", so such a task refuses, and says how much is left.
+A store that is being restored has keys that are missing and values that are old. No client should take "not restored
+yet" for "no such key", so such a task refuses, and says how much is left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MISSED_HEARTBEATS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class TaskView:
-    """What the status says of a task.
+    """The state of a task in a driver's status.
 
     Args:
         task: its id, ``0_3``.
@@ -41,7 +41,7 @@ class TaskView:
 
 
 def view_of(status: ApplicationStatus | None, sub_topology: int, partition: int) -> TaskView:
-    """What a status says of a task."""
+    """Returns the state of a task in a status."""
     task = task_name(sub_topology, partition)
     progress = status.progress.get(sub_topology) if status is not None else None
     if status is None or progress is None:
@@ -76,14 +76,14 @@ class Admission:
         self._runs_until = 0.0
 
     def status(self) -> ApplicationStatus | None:
-        """The newest status."""
+        """Returns the newest status."""
         status = self._status()
         if status is not self._of:
             self._of, self._views, self._runs_until = status, {}, 0.0
         return status
 
     def view(self, sub_topology: int, partition: int) -> TaskView:
-        """What the newest status says of a task."""
+        """Returns the state of a task in the newest status."""
         status, key = self.status(), (sub_topology, partition)
         view = self._views.get(key)
         if view is None:
@@ -141,7 +141,7 @@ def check_task(view: TaskView, application_id: str) -> None:
 
 
 def behind(status: ApplicationStatus | None, position: TaskPosition) -> int | None:
-    """How many committed input records a state does not contain; ``None`` where the status does not say."""
+    """Returns how many committed input records a state does not contain; ``None`` where the status does not say."""
     if status is None or not position.inputs:
         return None
     committed = [status.offsets.get(topic, {}).get(partition) for topic, partition in position.inputs]

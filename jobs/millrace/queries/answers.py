@@ -1,4 +1,4 @@
-"""What an answer says of itself, and its entries, as JSON-compatible data."""
+"""The answers of queries: their task, host, position and age, and their entries, as JSON-compatible data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Abouts:
     def about(
         self, store: str, task: TaskView, view: View, status: ApplicationStatus | None, *, stale: bool
     ) -> dict[str, Any]:
-        """Task, host, position and age of an answer.
+        """Returns task, host, position and age of an answer.
 
         Args:
             store: name of the store.
@@ -36,15 +36,15 @@ class Abouts:
             status: the application's status.
             stale: whether who asks takes a stale value.
         """
-        told = self._reported.get(task.task)
-        if told is None or told[0] is not view or told[1] is not status:
+        reported = self._reported.get(task.task)
+        if reported is None or reported[0] is not view or reported[1] is not status:
             # The same for all answers until the next commit or status.
-            told = self._reported[task.task] = view, status, self._facts(task, view, status)
+            reported = self._reported[task.task] = view, status, self._facts(task, view, status)
         now_ms = int(time.time() * 1000)
         here = task.state == "RUNNING" and task.host == self._host and not view.standby
         return {
             "store": store,
-            **told[2],
+            **reported[2],
             "stale": stale and not here,
             "age_ms": max(now_ms - view.position.written_at_ms, 0),
             "looked_at_ms_ago": max(now_ms - view.looked_at_ms, 0),
@@ -66,7 +66,7 @@ class Abouts:
 
 
 def shown(entry: CatalogEntry, found: Entry) -> dict[str, Any]:
-    """One entry of a store: key, value, timestamp, and what its kind adds."""
+    """Returns an entry of a store: key, value, timestamp, and what its kind adds."""
     spec = entry.spec
     shown: dict[str, Any] = {
         "key": json_value(found.key, spec.key_serde),

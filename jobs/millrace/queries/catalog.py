@@ -22,7 +22,7 @@ OPERATIONS: dict[StoreKind, tuple[Operation, ...]] = {
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """One store.
+    """A store that can be queried.
 
     Args:
         spec: the store.
@@ -30,7 +30,7 @@ class CatalogEntry:
         inputs: topics of the sub-topology, as the broker names them.
         refused: why it cannot be queried; empty where it can.
         partitioned_by: the topic by which a partitioner of the application's own distributes the keys; empty where
-            Kafka's default one does, as far as the topology tells.
+            Kafka's default one does, as far as the topology says.
     """
 
     spec: StoreSpec
@@ -40,7 +40,7 @@ class CatalogEntry:
     partitioned_by: str = ""
 
     def tasks(self, partitions: Mapping[str, int]) -> int:
-        """How many tasks have a part of the store.
+        """Returns how many tasks have a part of the store.
 
         Args:
             partitions: number of partitions of each input topic.
@@ -48,7 +48,7 @@ class CatalogEntry:
         return max((partitions.get(topic, 0) for topic in self.inputs), default=0)
 
     def operation(self, name: str) -> Operation:
-        """The operation ``name``, which the store answers.
+        """Returns the operation ``name``, which the store answers.
 
         Raises:
             QueryRefusedError: there is none of that name, or the store does not know it.
@@ -69,7 +69,7 @@ class CatalogEntry:
         return operation
 
     def partition_of(self, key: bytes, tasks: int) -> int:
-        """The partition that has a key: Kafka's default partitioner over the key's bytes.
+        """Returns the partition that has a key: Kafka's default partitioner over the key's bytes.
 
         Args:
             key: bytes of the key.
@@ -124,7 +124,7 @@ class Catalog:
         }
 
     def store(self, name: str) -> CatalogEntry:
-        """The store ``name``, which can be queried.
+        """Returns the store ``name``, which can be queried.
 
         Raises:
             QueryRefusedError: there is none, or it cannot be queried.

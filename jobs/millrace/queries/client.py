@@ -53,16 +53,16 @@ class QueryClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Closes the connections."""
         self._http.close()
 
     def stores(self) -> list[dict[str, Any]]:
-        """The stores, with the operations of each."""
+        """Returns the stores, with the operations of each."""
         stores: list[dict[str, Any]] = self._ask("/stores")
         return stores
 
     def answer(self, store: str, operation: str, **parameters: object) -> dict[str, Any]:
-        """One answer as the server gives it: value or entries, with task, host, position and age.
+        """Returns one answer as the server gives it: value or entries, with task, host, position and age.
 
         Args:
             store: name of the store.
@@ -78,7 +78,10 @@ class QueryClient:
         return answer
 
     def get(self, store: str, key: Key, *, as_of: int | None = None, stale: bool = False) -> Any:
-        """The value of a key, ``None`` where the store does not have it; of a versioned store also at a time, in ms."""
+        """Returns the value of a key, ``None`` where the store does not have it.
+
+        Of a versioned store also at a time, in ms.
+        """
         try:
             return self.answer(store, "get", key=key, as_of=as_of, stale=stale)["value"]
         except QueryRefusedError as error:
@@ -87,7 +90,7 @@ class QueryClient:
             raise
 
     def get_many(self, store: str, keys: Sequence[Key], *, as_of: int | None = None, stale: bool = False) -> list[Any]:
-        """The values of keys, in their order, ``None`` where the store does not have one; 1,000 at a time.
+        """Returns the values of keys, in their order, ``None`` where the store does not have one; 1,000 at a time.
 
         Args:
             store: name of the store.
@@ -107,57 +110,60 @@ class QueryClient:
     def range(
         self, store: str, from_key: Key | None = None, to_key: Key | None = None, *, stale: bool = False
     ) -> Iterator[dict[str, Any]]:
-        """The entries of a range of keys, both ends included, by partition and then by the keys' bytes."""
+        """Returns the entries of a range of keys, both ends included, by partition and then by the keys' bytes."""
         return self._entries(store, "range", from_=from_key, to=to_key, stale=stale)
 
     def prefix_scan(self, store: str, prefix: str | bytes, *, stale: bool = False) -> Iterator[dict[str, Any]]:
-        """The entries whose keys begin with a prefix."""
+        """Returns the entries whose keys begin with a prefix."""
         return self._entries(store, "prefix", prefix=prefix, stale=stale)
 
     def all(self, store: str, *, stale: bool = False) -> Iterator[dict[str, Any]]:
-        """Everything."""
+        """Returns all entries."""
         return self._entries(store, "all", stale=stale)
 
     def fetch(
         self, store: str, key: Key, from_time: int | None = None, to_time: int | None = None, *, stale: bool = False
     ) -> Iterator[dict[str, Any]]:
-        """The windows of a key by their start, or its sessions by their end; times are milliseconds, inclusive."""
+        """Returns the windows of a key by their start, or its sessions by their end.
+
+        Times are milliseconds, inclusive.
+        """
         return self._entries(store, "fetch", key=key, from_time=from_time, to_time=to_time, stale=stale)
 
     def fetch_all(
         self, store: str, from_time: int | None = None, to_time: int | None = None, *, stale: bool = False
     ) -> Iterator[dict[str, Any]]:
-        """The windows or sessions of all keys."""
+        """Returns the windows or sessions of all keys."""
         return self._entries(store, "fetch_all", from_time=from_time, to_time=to_time, stale=stale)
 
     def versions(
         self, store: str, key: Key, from_time: int | None = None, to_time: int | None = None, *, stale: bool = False
     ) -> Iterator[dict[str, Any]]:
-        """The versions of a key that are valid within the times, milliseconds, inclusive."""
+        """Returns the versions of a key that are valid within the times, milliseconds, inclusive."""
         return self._entries(store, "versions", key=key, from_time=from_time, to_time=to_time, stale=stale)
 
     def _get_page(self, store: str, keys: Sequence[Key], **parameters: object) -> list[Any]:
         given = [(name, _text(value)) for name, value in parameters.items() if value is not None]
         deadline = time.monotonic() + self._wait_s
         values: list[Any] = [None] * len(keys)
-        # Which server is to be asked for which places, and after how many that did not have them.
-        waiting = deque([(self._address, list(_RANGE(len(keys))), 0)])
-        while waiting:
-            address, places, hops = waiting.popleft()
-            asked = [("key", _text(keys[place])) for place in places]
+        # Which server is to be asked for which keys (their indices), and after how many that did not have them.
+        remaining = deque([(self._address, list(_RANGE(len(keys))), 0)])
+        while remaining:
+            address, indices, hops = remaining.popleft()
+            asked = [("key", _text(keys[index])) for index in indices]
             answer = self._ask(f"/stores/{store}/get_many", [*asked, *given], address)
             after: dict[str, list[int]] = {}
             locations: dict[str, str] = {}
-            for place, result in zip(places, answer["results"], strict=True):
+            for index, result in zip(indices, answer["results"], strict=True):
                 if "error" not in result:
-                    values[place] = result.get("value")
+                    values[index] = result.get("value")
                     continue
                 task = result["task"]
                 if task not in locations:
                     about = {**answer["tasks"][task], "error": result["error"]}
                     locations[task] = _where_next(address, about, hops, deadline)
-                after.setdefault(locations[task], []).append(place)
-            waiting += [(location, left, hops + (location != address)) for location, left in after.items()]
+                after.setdefault(locations[task], []).append(index)
+            remaining += [(location, left, hops + (location != address)) for location, left in after.items()]
         return values
 
     def _entries(self, store: str, operation: str, **parameters: object) -> Iterator[dict[str, Any]]:

@@ -55,7 +55,7 @@ class Ask:
 
 
 def encode(message: object) -> bytes:
-    """A message as it goes through the pipe."""
+    """Returns a message as it goes through the pipe."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return LENGTH.pack(len(data)) + data
 

@@ -35,7 +35,7 @@ class _Follower(asyncio.SubprocessProtocol):
         self._ended = asyncio.Event()
         self._received = bytearray()
         self._unsent: list[bytes] = []
-        self._waiting: deque[tuple[asyncio.Future[object], TaskId | None]] = deque()
+        self._pending: deque[tuple[asyncio.Future[object], TaskId | None]] = deque()
         self._views: dict[TaskId, View] = {}
 
     @property
@@ -66,7 +66,7 @@ class _Follower(asyncio.SubprocessProtocol):
         if not self.is_alive:
             answer.set_exception(_gone())
             return answer
-        self._waiting.append((answer, message.task if isinstance(message, Lookup) else None))
+        self._pending.append((answer, message.task if isinstance(message, Lookup) else None))
         if not self._unsent:
             # What is asked in one turn of the loop goes in one write.
             asyncio.get_running_loop().call_soon(self._send)
@@ -100,11 +100,11 @@ class _Follower(asyncio.SubprocessProtocol):
         del received[:at]
 
     def process_exited(self) -> None:
-        """Whoever still waits is told; what the process answered at last may be lost."""
+        """Fails the pending requests: what the process answered last may be lost."""
         self._ended.set()
         self._unsent.clear()
-        waiting, self._waiting = self._waiting, deque()
-        for answer, _ in waiting:
+        pending, self._pending = self._pending, deque()
+        for answer, _ in pending:
             if not answer.done():
                 answer.set_exception(_gone())
 
@@ -115,9 +115,9 @@ class _Follower(asyncio.SubprocessProtocol):
             self._pipe.write(b"".join(unsent))
 
     def _take(self, content: object) -> None:
-        if not self._waiting:
-            return  # it has ended, and who waited has been told
-        answer, task = self._waiting.popleft()
+        if not self._pending:
+            return  # it has ended, and the pending requests have failed
+        answer, task = self._pending.popleft()
         if task is not None and isinstance(content, Found):
             if content.view is None:
                 content = Found(content.entries, self._views[task])
@@ -135,7 +135,7 @@ class Followers:
     """Answers queries from the databases on this host.
 
     Answers are behind the application's commits by ``freshness_ms`` and the time that catching up takes, at most: every
-    ``freshness_ms`` the one that rests is brought to the last commit, and then answers in place of the other.
+    ``freshness_ms`` the idle one is brought to the last commit, and then answers in place of the other.
 
     Args:
         follow: what to follow.
@@ -148,13 +148,13 @@ class Followers:
         self._turns: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start both; when it returns, the first one has everything that was committed."""
+        """Starts both followers; when it returns, the first one has everything that was committed."""
         await asyncio.gather(self._active.start(), self._resting.start())
         await self._active.ask(CatchUp())
         self._turns = asyncio.create_task(self._take_turns())
 
     async def stop(self) -> None:
-        """End both. Idempotent."""
+        """Ends both followers. Idempotent."""
         turns, self._turns = self._turns, None
         if turns is not None:
             turns.cancel()
@@ -163,7 +163,7 @@ class Followers:
         await asyncio.gather(self._active.stop(), self._resting.stop())
 
     async def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
-        """What the store of a task holds, or, where that will do, a standby's copy of it.
+        """Returns the entries of a task's store, or, where that is allowed, those of a standby's copy.
 
         Raises:
             QueryRefusedError: the task is not here, is being restored, or the follower died.
@@ -173,7 +173,7 @@ class Followers:
         return answer
 
     async def look_up(self, lookup: Lookup) -> Found:
-        """The entries of some keys of a task, with the commit that they stand for.
+        """Returns the entries of some keys of a task, with the commit that they stand for.
 
         Raises:
             QueryRefusedError: as of :meth:`answer`.

@@ -44,7 +44,7 @@ class LocalTasks:
         self._opened = 0
 
     def catch_up(self) -> None:
-        """Bring every task to its last commit; open those that came, forget those that went or were replaced."""
+        """Brings every task to its last commit; opens those that came, forgets those that went or were replaced."""
         present = self._directory.tasks(self._application_id)
         for task in self._secondaries.keys() - set(present):
             self._discard(task)
@@ -60,7 +60,7 @@ class LocalTasks:
                 self._open(task)
 
     def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
-        """What the store of a task holds, as of the last :meth:`catch_up`.
+        """Returns the entries of a task's store, as of the last :meth:`catch_up`.
 
         Args:
             task: the task.
@@ -75,7 +75,7 @@ class LocalTasks:
         return answer
 
     def look_up(self, lookup: Lookup) -> tuple[list[Entry | None], View]:
-        """The entries of some keys of a task, and the commit that they stand for, as of the last :meth:`catch_up`.
+        """Returns entries of some keys of a task, and the commit that they stand for, as of the last :meth:`catch_up`.
 
         Raises:
             QueryRefusedError: as of :meth:`answer`.
@@ -86,7 +86,7 @@ class LocalTasks:
         return found, view
 
     def close(self) -> None:
-        """Close all. Idempotent."""
+        """Closes all databases. Idempotent."""
         for task in list(self._secondaries):
             self._discard(task)
         shutil.rmtree(self._scratch, ignore_errors=True)

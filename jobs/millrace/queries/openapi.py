@@ -14,7 +14,7 @@ _ABOUT: dict[Operation, tuple[str, tuple[str, ...]]] = {
         ("key", "as_of"),
     ),
     Operation.GET_MANY: (
-        f"Up to {MAX_LIMIT} keys at once, by repeating `key`: `results` in their order, and `tasks` with the rest.",
+        f"Up to {MAX_LIMIT} keys at once, by repeating `key`: `results` in their order, and `tasks` with all else.",
         ("key", "as_of"),
     ),
     Operation.RANGE: ("The keys of a key-value store from `from` to `to`, both included.", ("from", "to")),
@@ -52,7 +52,7 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI 3.1 document."""
+    """Returns the OpenAPI 3.1 document."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -70,7 +70,7 @@ def document() -> dict[str, Any]:
 
 
 def page() -> str:
-    """The same as an HTML page."""
+    """Returns the same as an HTML page."""
     rows = "".join(
         f"<tr><td><code>/stores/{{store}}/{operation}</code><td>{html.escape(_ABOUT[operation][0])}"
         f"<td>{', '.join(f'<code>{name}</code>' for name in _names(operation))}"

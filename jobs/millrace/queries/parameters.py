@@ -23,7 +23,7 @@ _LONGEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Page:
-    """Where a scan goes on.
+    """The position at which a scan continues.
 
     Args:
         partition: the partition.
@@ -34,13 +34,13 @@ class Page:
     after: bytes | None = None
 
     def encode(self) -> str:
-        """As text, for the parameter ``page``."""
+        """Returns the position as text, for the parameter ``page``."""
         after = None if self.after is None else base64.b64encode(self.after).decode()
         return base64.urlsafe_b64encode(orjson.dumps([self.partition, after])).decode().rstrip("=")
 
     @classmethod
     def decode(cls, text: str) -> Page:
-        """The inverse of :meth:`encode`.
+        """Returns the inverse of :meth:`encode`.
 
         Raises:
             QueryRefusedError: it is no page.
@@ -53,7 +53,7 @@ class Page:
 
 
 class Parameters:
-    """What a request gives.
+    """The parameters of a request.
 
     Args:
         given: names and texts, in the order of the request; only ``key`` may come more than once.
@@ -73,14 +73,14 @@ class Parameters:
         return name in self._given
 
     def key(self, entry: CatalogEntry, operation: Operation) -> bytes:
-        """The one key that is asked for."""
+        """Returns the key that is asked for."""
         keys = self.keys(entry, operation)
         if len(keys) > 1:
             raise bad_request(f"The operation {operation} asks for one key, not {len(keys)}", "use get_many")
         return keys[0]
 
     def keys(self, entry: CatalogEntry, operation: Operation) -> list[bytes]:
-        """The keys that are asked for, in their order."""
+        """Returns the keys that are asked for, in their order."""
         keys = [key_bytes(text, entry.spec.key_serde) for name, text in self._all if name == "key"]
         if not keys:
             raise bad_request(f"The operation {operation} asks for one key", "give key=...")
@@ -89,11 +89,11 @@ class Parameters:
         return keys
 
     def page(self) -> Page | None:
-        """Where the scan goes on."""
+        """Returns the position at which the scan continues."""
         return Page.decode(self._given["page"]) if "page" in self._given else None
 
     def number(self, name: str, default: int) -> int:
-        """A whole number."""
+        """Returns a whole number."""
         if name not in self._given:
             return default
         try:
@@ -104,18 +104,18 @@ class Parameters:
             ) from None
 
     def as_of(self) -> int | None:
-        """The time for which versions are asked; ``None`` where the newest ones are."""
+        """Returns the time for which versions are asked; ``None`` where the newest ones are."""
         return self.number("as_of", 0) if "as_of" in self._given else None
 
     def flag(self, name: str) -> bool:
-        """True or false; false where it is missing."""
+        """Returns true or false; false where it is missing."""
         given = self._given.get(name, "false").lower()
         if given not in _TRUE:
             raise bad_request(f"{name}={given!r} is neither true nor false", f"give {name}=true")
         return _TRUE[given]
 
     def query(self, entry: CatalogEntry, operation: Operation, key: bytes | None, page: Page | None) -> StoreQuery:
-        """The question to one task's store."""
+        """Returns the question to one task's store."""
         given, serde = self._given, entry.spec.key_serde
         query = StoreQuery(
             store=entry.spec.name,
@@ -137,5 +137,5 @@ class Parameters:
 
 
 def bad_request(message: str, remedy: str) -> QueryRefusedError:
-    """The refusal of a request that makes no sense."""
+    """Returns the refusal of an invalid request."""
     return QueryRefusedError(Reason.BAD_REQUEST, f"{message}.", remedy=remedy)

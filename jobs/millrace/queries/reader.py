@@ -23,11 +23,11 @@ from millrace.topology.stores import StoreKind, StoreSpec
 
 _LONGEST = 2**63 - 1
 _Found = Iterator[tuple[bytes, Entry]]
-"""Entries, each with its place: what the next page has to begin behind."""
+"""Entries, each with its key in the store, behind which the next page begins."""
 
 
 def read(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> StoreAnswer:
-    """The answer of a task's store.
+    """Returns the answer of a task's store.
 
     Args:
         secondary: the task's database, at a commit.
@@ -53,7 +53,7 @@ def read(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> StoreAnswe
 def look_up(
     secondary: Secondary, spec: StoreSpec, keys: Sequence[bytes], as_of: int | None = None
 ) -> tuple[list[Entry | None], View]:
-    """The entries of some keys, ``None`` where there is none, and the commit that they stand for.
+    """Returns the entries of some keys, ``None`` where there is none, and the commit that they stand for.
 
     Args:
         secondary: the task's database, at a commit.
@@ -115,13 +115,13 @@ def _window(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> _Found:
     if query.operation is Operation.FETCH:
         assert query.key is not None
         key = query.key
-        found = ((key, *rest) for rest in store.fetch(key, query.from_time, query.to_time))
+        found = ((key, *entry) for entry in store.fetch(key, query.from_time, query.to_time))
     else:
         found = store.fetch_all(query.from_time, query.to_time)
     for key, start, value, timestamp in found:
-        [place] = local_window_keys([key], start, segments.segment_of(start))
+        [store_key] = local_window_keys([key], start, segments.segment_of(start))
         end = min(start + spec.window_size_ms, _LONGEST)
-        yield place, Entry(key, value, timestamp, start, end)
+        yield store_key, Entry(key, value, timestamp, start, end)
 
 
 def _session(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> _Found:
@@ -142,8 +142,8 @@ def _session(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> _Found
     else:
         found = ((each, session) for each, session in store.find_ended(query.from_time, query.to_time))
     for key, session in found:
-        place = big_endian(segments.segment_of(session.end)) + session_key(key, session.start, session.end)
-        yield place, Entry(key, session.value, session.timestamp, session.start, session.end)
+        store_key = big_endian(segments.segment_of(session.end)) + session_key(key, session.start, session.end)
+        yield store_key, Entry(key, session.value, session.timestamp, session.start, session.end)
 
 
 def _versioned(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> _Found:

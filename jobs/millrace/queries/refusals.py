@@ -1,4 +1,4 @@
-"""Why a query is not answered: one error for all reasons, each with the HTTP status that it has."""
+"""The refusals of queries: one error for all reasons, each with its HTTP status."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.errors import QueryError
 
 
 class Reason(StrEnum):
-    """Why a query is not answered; ``status_code`` is its HTTP status."""
+    """The reason why a query is not answered; ``status_code`` is its HTTP status."""
 
     status_code: int
 
@@ -24,7 +24,7 @@ class Reason(StrEnum):
     NOT_RUNNING = "not_running", 503
 
     def __new__(cls, value: str, status_code: int = 500) -> Reason:
-        """A member equal to ``value`` that carries its ``status_code``."""
+        """Returns a member equal to ``value`` that carries its ``status_code``."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.status_code = status_code
@@ -52,7 +52,7 @@ class QueryRefusedError(QueryError):
         return (_rebuild, (self.reason, self.message, self.remedy, self.details))
 
     def to_mapping(self) -> dict[str, Any]:
-        """The error as JSON-compatible data."""
+        """Returns the error as JSON-compatible data."""
         return {"error": str(self.reason), "message": self.message, "remedy": self.remedy, **self.details}
 
 

@@ -1,4 +1,4 @@
-"""What may be asked of a store, and what comes back: plain data in bytes, between the server and its followers."""
+"""The requests to a store and their answers: plain data in bytes, between the server and its followers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEYED = LOOKUPS | {Operation.FETCH, Operation.VERSIONS}
 
 @dataclass(frozen=True, kw_only=True)
 class StoreQuery:
-    """One question to the store of one task whose answer is a list of entries.
+    """A query to the store of one task; its answer is a list of entries.
 
     Args:
         store: name of the store.
@@ -70,7 +70,7 @@ class StoreQuery:
 
 
 class Entry(NamedTuple):
-    """One entry of an answer.
+    """An entry of an answer.
 
     Args:
         key: bytes of the key, without window.
@@ -105,7 +105,7 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreAnswer:
-    """What a task's store holds, all of it as of one commit.
+    """The entries of a task's store, all of them as of one commit.
 
     Args:
         entries: in the order of the store.
@@ -137,7 +137,7 @@ class Lookup(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a lookup found.
+    """The result of a lookup.
 
     Args:
         entries: in the order of the keys; ``None`` where the store does not have a key.

@@ -50,7 +50,7 @@ def run_query_server(
         freshness_ms: time between two looks for new commits, milliseconds.
         peers: addresses (``http://host:port``) of the query servers of other hosts, by host name.
         nice: priority of the server and its followers, -20 to 19, as of nice(1).
-        host: this host's name as the workers tell it; ``None`` takes the system's.
+        host: this host's name as the workers report it; ``None`` takes the system's.
 
     Raises:
         ConfigurationError: the address cannot be listened on, the token cannot be read, or the priority is not allowed.

@@ -64,7 +64,7 @@ class Secondary:
         self._families: dict[str, Rdict] = {}
         self._database: Rdict | None = None
         try:
-            # An open directory keeps its number from being given to the one that takes its place.
+            # An open directory keeps its number from being given to the one that replaces it.
             self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             self._identity = _identity(path)
             for _ in range(_MOST_ATTEMPTS):
@@ -83,7 +83,7 @@ class Secondary:
         self._look(int(time.time() * 1000))
 
     def catch_up(self) -> None:
-        """Bring it to the last commit; costs next to nothing where nothing was written.
+        """Brings the database to the last commit; this costs next to nothing where nothing was written.
 
         Raises:
             ReplacedError: open another one.
@@ -102,11 +102,11 @@ class Secondary:
         self._look(looked_at_ms)
 
     def has_store(self, store: str) -> bool:
-        """Whether the database has a store of that name."""
+        """Returns whether the database has a store of that name."""
         return STORE_FAMILY_PREFIX + store in self._families
 
     def bytes_store(self, store: str, after: bytes | None = None) -> SecondaryBytesStore:
-        """The committed bytes of a store that the database has.
+        """Returns the committed bytes of a store that the database has.
 
         Args:
             store: name of the store.
@@ -116,12 +116,12 @@ class Secondary:
         return SecondaryBytesStore(family) if after is None else ResumedBytesStore(family, after)
 
     def segments(self, store: str) -> bytes | None:
-        """What a windowed store keeps about its segments."""
+        """Returns the bytes that a windowed store keeps about its segments."""
         found: bytes | None = self._families[METADATA_FAMILY].get(SEGMENTS_KEY + store.encode())
         return found
 
     def close(self) -> None:
-        """Forget everything. Idempotent."""
+        """Closes the database and its files. Idempotent."""
         self._close_database()
         if self._directory is not None:
             os.close(self._directory)
@@ -209,46 +209,46 @@ class SecondaryBytesStore:
         self._family = family
 
     def get(self, key: bytes) -> Packed:
-        """The value of ``key``."""
+        """Returns the value of ``key``."""
         value: Packed = self._family.get(key)
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[Packed]:
-        """The values of ``keys``, in their order."""
+        """Returns the values of ``keys``, in their order."""
         return list(map(self._family.get, keys))
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries of a range, in key order."""
+        """Yields the entries of a range, in key order."""
         for key, value in self._family.items(from_key=from_key):
             if before is not None and key >= before:
                 return
             yield key, value
 
     def is_empty(self) -> bool:
-        """``False``: nothing is concluded from it, since it may be written at any time."""
+        """Returns ``False``: nothing is concluded from it, since it may be written at any time."""
         return False
 
     def size(self) -> tuple[int, int]:
-        """RocksDB's own estimate of the number of keys; bytes in files."""
+        """Returns RocksDB's own estimate of the number of keys, and the bytes in files."""
         return (
             int(self._family.property_int_value("rocksdb.estimate-num-keys") or 0),
             int(self._family.property_int_value("rocksdb.total-sst-files-size") or 0),
         )
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> NoReturn:  # noqa: ARG002
-        """Refused."""
+        """Refuses the call: the database is read-only."""
         raise _read_only()
 
     def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> NoReturn:  # noqa: ARG002
-        """Refused."""
+        """Refuses the call: the database is read-only."""
         raise _read_only()
 
     def apply_staged(self) -> NoReturn:
-        """Refused."""
+        """Refuses the call: the database is read-only."""
         raise _read_only()
 
     def discard_staged(self) -> NoReturn:
-        """Refused."""
+        """Refuses the call: the database is read-only."""
         raise _read_only()
 
 
@@ -265,7 +265,7 @@ class ResumedBytesStore(SecondaryBytesStore):
         self._first = after + b"\0"
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries of what is left of a range."""
+        """Returns the remaining entries of a range."""
         first = max(from_key, self._first)
         return iter(()) if before is not None and first >= before else super().scan(first, before)
 

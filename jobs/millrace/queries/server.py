@@ -102,7 +102,10 @@ class QueryServer:
             raise QueryError("The query server did not come up.", remedy="its log says why")
 
     def application(self) -> ASGIApp:
-        """The ASGI application: queries directly, since routing and its layers would cost more than the answer."""
+        """Returns the ASGI application.
+
+        It answers queries itself, since routing and its layers would cost more than the answer.
+        """
         others = Starlette(routes=self.routes(), lifespan=self._lifespan)
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,7 +117,7 @@ class QueryServer:
         return application
 
     def routes(self) -> list[Route]:
-        """What it serves beside the queries."""
+        """Returns the routes that it serves beside the queries."""
         return [
             Route("/", self._page),
             Route("/openapi.json", self._document),

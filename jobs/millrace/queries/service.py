@@ -22,10 +22,10 @@ class Backend(Protocol):
     """Answers from the databases on this host."""
 
     async def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
-        """What the store of a task holds, or, where that will do, a standby's copy of it."""
+        """Returns the entries of a task's store, or, where that is allowed, those of a standby's copy."""
 
     async def look_up(self, lookup: Lookup) -> Found:
-        """The entries of some keys, with the commit that they stand for."""
+        """Returns the entries of some keys, with the commit that they stand for."""
 
 
 class QueryService:
@@ -37,7 +37,7 @@ class QueryService:
         backend: answers from this host's databases.
         status: the application's status now.
         peer: the address of the query server of a host; ``None`` where it is not known.
-        host: this host's name as workers tell it.
+        host: this host's name as the workers report it.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class QueryService:
         self._abouts = Abouts(self._host)
 
     def stores(self) -> list[dict[str, Any]]:
-        """All stores of the topology, with what each can be asked for or why it cannot."""
+        """Returns all stores of the topology, with what each can be asked for or why it cannot."""
         partitions = self._partitions()
         return [
             {
@@ -74,7 +74,7 @@ class QueryService:
         ]
 
     async def answer(self, store: str, operation: str, given: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """The answer as JSON-compatible data.
+        """Returns the answer as JSON-compatible data.
 
         Args:
             store: name of the store.
@@ -108,22 +108,22 @@ class QueryService:
         keys = parameters.keys(entry, Operation.GET_MANY)
         stale, as_of = parameters.flag("stale"), parameters.as_of()
         asked: dict[int, list[int]] = {}
-        for place, key in enumerate(keys):
-            asked.setdefault(self._partition(entry, parameters, key), []).append(place)
+        for index, key in enumerate(keys):
+            asked.setdefault(self._partition(entry, parameters, key), []).append(index)
         results: list[dict[str, Any]] = [{} for _ in keys]
         tasks: dict[str, dict[str, Any]] = {}
 
-        async def ask(partition: int, places: list[int]) -> None:
+        async def ask(partition: int, indices: list[int]) -> None:
             task = self._task(entry, partition)
             try:
-                found, view = await self._look_up(entry, task, tuple(keys[at] for at in places), as_of, stale=stale)
+                found, view = await self._look_up(entry, task, tuple(keys[at] for at in indices), as_of, stale=stale)
             except QueryRefusedError as error:
                 tasks[task.task] = error.to_mapping()
-                found = [None] * len(places)
+                found = [None] * len(indices)
             else:
                 tasks[task.task] = self._about(entry, task, view, stale=stale)
             refused = tasks[task.task].get("error")
-            for at, one in zip(places, found, strict=True):
+            for at, one in zip(indices, found, strict=True):
                 if one is not None:
                     results[at] = {"task": task.task, "found": True, **shown(entry, one)}
                     continue
@@ -133,7 +133,7 @@ class QueryService:
                 elif refused is not None:
                     results[at]["error"] = refused
 
-        await asyncio.gather(*(ask(partition, places) for partition, places in asked.items()))
+        await asyncio.gather(*(ask(partition, indices) for partition, indices in asked.items()))
         return {"store": entry.spec.name, "results": results, "tasks": tasks}
 
     async def _scan(self, entry: CatalogEntry, operation: Operation, parameters: Parameters) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class QueryService:
 
 def _missing(entry: CatalogEntry, about: dict[str, Any]) -> QueryRefusedError:
     if about["standby"]:
-        # A copy that is still being loaded cannot be told from one that has everything.
+        # A copy that is still being loaded cannot be distinguished from one that has everything.
         message = f"The standby copy of task {about['task']} does not have the key, and may not be complete."
         return QueryRefusedError(Reason.RESTORING, message, remedy="ask again later", details=about)
     return QueryRefusedError(Reason.KEY_NOT_FOUND, f"Store {entry.spec.name} does not have the key.", details=about)

@@ -32,7 +32,7 @@ from millrace.serdes.uuids import UUIDSerde
 
 
 def key_bytes(text: str, serde: Serde | None) -> bytes:
-    """The bytes of a key that a request names.
+    """Returns the bytes of a key that a request names.
 
     Args:
         text: the key: a string as it is, a number as its digits, a UUID as usual, anything else as JSON; after
@@ -63,7 +63,7 @@ def key_bytes(text: str, serde: Serde | None) -> bytes:
 
 
 def prefix_bytes(text: str, serde: Serde | None) -> bytes:
-    """The bytes that keys begin with: of text keys the beginning of the text, of others only ``base64:`` makes sense.
+    """Returns the bytes of a prefix of keys: text for text keys, ``base64:`` for others.
 
     Raises:
         QueryRefusedError: the store's keys have another serde, and the prefix is not given in bytes.
@@ -78,9 +78,9 @@ def prefix_bytes(text: str, serde: Serde | None) -> bytes:
 
 
 def json_value(data: bytes, serde: Serde | None) -> Any:
-    """A key or value as JSON: what the serde makes of it; bytes as an object with ``base64``.
+    """Returns a key or value as JSON: what the serde makes of it; bytes as an object with ``base64``.
 
-    What the serde cannot read is told as bytes, too, with the ``problem``: one entry does not hide the others.
+    What the serde cannot read is returned as bytes, too, with the ``problem``: one entry does not hide the others.
     """
     if serde is None:
         return _base64(data)

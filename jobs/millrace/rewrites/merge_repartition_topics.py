@@ -1,4 +1,4 @@
-"""One repartition topic behind a change of key instead of several (``merge.repartition.topics`` of Kafka Streams).
+"""The rewrite ``merge.repartition.topics`` of Kafka Streams: one repartition topic behind a change of key, not several.
 
 Operators between the change of key and the repartition topics move behind the one that is left, unless one of them
 changes values: the topic's serdes would not fit.
@@ -15,7 +15,7 @@ Test = Callable[[AnyLogicalNode], bool]
 
 
 def merge_repartition_topics(graph: LogicalGraph) -> LogicalGraph:
-    """``graph`` with the repartition topics below each change of key (or merge of such streams) merged into the first.
+    """Merges the repartition topics below each change of key (or merge of such streams) into the first.
 
     The topic keeps the first one's name. A lone one is replaced as well, which renames its nodes but not the topic.
     """
@@ -102,12 +102,12 @@ def _merge(graph: LogicalGraph, brancher: str, names: list[str]) -> LogicalGraph
 def _up_to(nodes: dict[str, AnyLogicalNode], start: AnyLogicalNode, end: str) -> set[str]:
     """Names of ``start`` and of the nodes above it, up to and without ``end``."""
     seen: set[str] = set()
-    waiting = [start.name]
-    while waiting:
-        name = waiting.pop()
+    remaining = [start.name]
+    while remaining:
+        name = remaining.pop()
         if name != end and name not in seen:
             seen.add(name)
-            waiting += nodes[name].parents
+            remaining += nodes[name].parents
     return seen
 
 

@@ -20,7 +20,7 @@ REWRITES: Mapping[str, Rewrite] = {
 
 
 def apply_rewrites(graph: LogicalGraph, names: Sequence[str]) -> LogicalGraph:
-    """``graph`` after the rewrites called ``names``, in their order.
+    """Returns ``graph`` after the rewrites called ``names``, in their order.
 
     Raises:
         TopologyError: a name is unknown.

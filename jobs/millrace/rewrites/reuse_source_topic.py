@@ -8,7 +8,7 @@ from millrace.topology.logical import LogicalGraph, TableInput
 
 
 def reuse_source_topic(graph: LogicalGraph) -> LogicalGraph:
-    """No table that is read from a topic has a changelog of its own; its topic must be compacted."""
+    """Removes the changelog of each table that is read from a topic; its topic must be compacted."""
     return graph.with_nodes(
         tuple(replace(node, reuse_source_topic=True) if isinstance(node, TableInput) else node for node in graph.nodes)
     )

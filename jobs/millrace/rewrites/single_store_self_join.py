@@ -9,7 +9,7 @@ from millrace.topology.logical import LogicalGraph, StreamJoin
 
 
 def single_store_self_join(graph: LogicalGraph) -> LogicalGraph:
-    """``graph`` with one buffer for each join whose two sides are the same stream; two streams of a topic are one.
+    """Gives one buffer to each join whose two sides are the same stream; two streams of a topic are one.
 
     Every record is its own partner, so left and outer joins of this kind wait for nothing and keep one store as well.
     """

@@ -25,12 +25,12 @@ _MAGIC = 0
 
 
 def topic_subject(topic: str, *, is_key: bool = False) -> str:
-    """The subject of a topic's values or keys. Source: Confluent's ``TopicNameStrategy``."""
+    """Returns the subject of a topic's values or keys. Source: Confluent's ``TopicNameStrategy``."""
     return f"{topic}-{'key' if is_key else 'value'}"
 
 
 def topic_record_subject(topic: str, record: str) -> str:
-    """The subject of a kind of record in a topic. Source: Confluent's ``TopicRecordNameStrategy``.
+    """Returns the subject of a kind of record in a topic. Source: Confluent's ``TopicRecordNameStrategy``.
 
     Args:
         topic: the topic.
@@ -136,7 +136,7 @@ class AvroSerde:
         return self._codec.arrow_type
 
     def serialize(self, value: Any) -> bytes:
-        """The bytes of one value.
+        """Returns the bytes of one value.
 
         Raises:
             SerializationError: it does not fit the schema.
@@ -146,7 +146,7 @@ class AvroSerde:
         return self._codec.encode(value, before=self._header)
 
     def deserialize(self, data: bytes) -> Any:
-        """The value in ``data``.
+        """Returns the value in ``data``.
 
         Raises:
             SerializationError: the bytes are malformed, their schema's id is unknown, or their schema does not resolve
@@ -169,7 +169,7 @@ class AvroSerde:
         return self._registry.codec_of(schema_id).decode(data, _HEADER.size, self._codec, mode)
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """The bytes of each value of an array.
+        """Returns the bytes of each value of an array.
 
         Raises:
             SerializationError: the values do not fit the schema, or have no Arrow type.
@@ -179,7 +179,7 @@ class AvroSerde:
         return pa.array([None if value is None else encode(value, before=header) for value in listed], type=pa.binary())
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
-        """The values of a binary array.
+        """Returns the values of a binary array.
 
         Raises:
             SerializationError: at least one value is malformed, or the values have no Arrow type.

@@ -1,4 +1,4 @@
-"""From Avro schemas to Arrow types, where a column gives back exactly the values that Avro has."""
+"""The Arrow types of Avro schemas, where a column gives back exactly the values that Avro has."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOGICAL: dict[str, pa.DataType] = {
 
 
 def arrow_type_of(kind: AvroType) -> pa.DataType | None:
-    """The Arrow type of a type's values, or ``None`` where Arrow would change them.
+    """Returns the Arrow type of a type's values, or ``None`` where Arrow would change them.
 
     Maps, unions of several types, recursive records and the logical types beside dates and timestamps have none; nor
     has anything that contains them. Every field is nullable: whether null is allowed is Avro's to say.
@@ -64,7 +64,7 @@ def _struct_of(record: AvroType, named: dict[str, pa.DataType | None]) -> pa.Dat
 
 
 def as_numbers(column: pa.Array) -> pa.Array:
-    """A column with the numbers of its dates and timestamps in their place, which ``datetime`` may not hold."""
+    """Returns a column whose dates and timestamps, which ``datetime`` may not hold, are replaced by their numbers."""
     wanted = _numbers(column.type)
     return column if wanted.equals(column.type) else column.view(wanted)
 

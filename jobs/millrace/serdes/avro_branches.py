@@ -125,7 +125,7 @@ _CLASSES: dict[type, type[_Branched]] = {
 
 
 def with_branch(value: _Value, branch: str | None) -> _Value:
-    """``value`` with the name of its branch; itself where its type alone says it (``None``, booleans, UUIDs).
+    """Returns ``value`` with the name of its branch; itself where its type alone says it (``None``, booleans, UUIDs).
 
     Args:
         value: a plain value, as a serde of Avro reads it.
@@ -156,17 +156,17 @@ def _branched(value: Any) -> Any:
 
 
 def with_bytes(number: Decimal, data: bytes) -> AvroDecimal:
-    """``number`` with the bytes that it was read from."""
+    """Returns ``number`` with the bytes that it was read from."""
     return _decimal(number, None, data)
 
 
 def without_branch(value: Any) -> Any:
-    """``value`` as a plain object of its type, if it has a branch; what it holds stays as it is."""
+    """Returns ``value`` as a plain object of its type, if it has a branch; what it holds stays as it is."""
     return value._plain() if isinstance(value, _Branched) else value
 
 
 def branch_of(value: Any) -> str | None:
-    """The branch that ``value`` was read from, where its type alone does not say it."""
+    """Returns the branch that ``value`` was read from, where its type alone does not say it."""
     return value.avro_branch if isinstance(value, _Branched) else None
 
 

@@ -1,4 +1,4 @@
-"""One Avro schema's values to bytes and back: fastavro reads what needs no decision, the rest is decided here."""
+"""The codec of one Avro schema: fastavro reads what needs no decision, everything else is decided here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AvroSchema = str | Mapping[str, Any] | Sequence[Any]
 
 
 def schema_text(schema: AvroSchema) -> str:
-    """The schema as compact JSON text.
+    """Returns the schema as compact JSON text.
 
     Raises:
         ConfigurationError: it is not JSON.
@@ -81,7 +81,7 @@ class AvroCodec:
         return self.type.name or None
 
     def encode(self, value: Any, *, before: bytes = b"") -> bytes:
-        """The bytes of one value after those of ``before``.
+        """Returns the bytes of one value after those of ``before``.
 
         Raises:
             SerializationError: it does not fit the schema, or does not say which branch of a union it is.
@@ -96,7 +96,7 @@ class AvroCodec:
         return bytes(buffer)
 
     def encode_checked(self, value: Any, *, before: bytes = b"") -> bytes:
-        """As :meth:`encode`, of a value from a column of :attr:`arrow_type` with numbers in place of dates and times.
+        """Works like :meth:`encode`, of a value of :attr:`arrow_type` with numbers in place of dates and times.
 
         Raises:
             SerializationError: it does not fit the schema.
@@ -110,7 +110,7 @@ class AvroCodec:
         return buffer.getvalue()
 
     def decode(self, data: bytes, start: int, reader: AvroCodec, mode: Mode = "objects") -> Any:
-        """The value that this schema wrote in ``data`` from ``start`` on, as ``reader``'s schema sees it.
+        """Returns the value that this schema wrote in ``data`` from ``start`` on, as ``reader``'s schema sees it.
 
         Args:
             data: the bytes.

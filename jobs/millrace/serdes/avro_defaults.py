@@ -17,7 +17,7 @@ _RANGES = {"int": 2**31, "long": 2**63}
 
 
 def check_defaults(kind: AvroType) -> None:
-    """Check all defaults inside a reader's schema.
+    """Checks all defaults inside a reader's schema.
 
     Raises:
         SchemaError: one is not of its field's type.
@@ -43,7 +43,7 @@ def check_defaults(kind: AvroType) -> None:
 
 
 def default_maker(kind: AvroType, default: Any, mode: Mode) -> Callable[[], Any]:
-    """What gives a field's default; a new object at each call where it can be changed.
+    """Returns a function that gives a field's default; a new object at each call where it can be changed.
 
     Args:
         kind: the field's type.
@@ -73,13 +73,13 @@ def _value(kind: AvroType, default: Any, mode: Mode) -> Any:
 def _of_first_fitting(union: AvroType, default: Any, mode: Mode) -> Any:
     # Until Avro 1.11 a default is of the first branch, since 1.12 of the first that it fits.
     problems = []
-    for place, branch in enumerate(union.branches):
+    for index, branch in enumerate(union.branches):
         try:
             value = _value(branch, default, mode)
         except SchemaError as error:
             problems.append(str(error))
             continue
-        return with_branch(value, labels_of(union)[place]) if place in undecided(union) else value
+        return with_branch(value, labels_of(union)[index]) if index in undecided(union) else value
     raise SchemaError("; ".join(problems))
 
 

@@ -36,7 +36,7 @@ ToRaw = Callable[[Any], tuple[Any, int]]
 
 
 def unit_of(logical: str | None) -> TimeUnit | None:
-    """The unit of a date's, time's or timestamp's number."""
+    """Returns the unit of a date's, time's or timestamp's number."""
     if logical == "date":
         return "D"
     units: dict[str, TimeUnit] = {"millis": "ms", "micros": "us", "nanos": "ns"}
@@ -44,14 +44,16 @@ def unit_of(logical: str | None) -> TimeUnit | None:
 
 
 def kind_of(logical: str | None) -> str | None:
-    """``date``, ``time``, ``timestamp`` or ``local-timestamp``."""
+    """Returns ``date``, ``time``, ``timestamp`` or ``local-timestamp``."""
     if unit_of(logical) is None or logical is None:
         return None
     return logical if logical == "date" else logical.rpartition("-")[0]
 
 
 def from_raw(kind: AvroType) -> FromRaw | None:
-    """What makes objects of a logical type's numbers, text or bytes; ``None`` where they stay as they are.
+    """Returns a function that makes objects of a logical type's numbers, text or bytes.
+
+    It is ``None`` for values that stay as they are.
 
     Timestamps of nanoseconds do: ``datetime`` has only microseconds.
     """
@@ -67,7 +69,7 @@ def from_raw(kind: AvroType) -> FromRaw | None:
 
 
 def to_raw(kind: AvroType) -> ToRaw | None:
-    """The inverse of :func:`from_raw`; ``None`` for types without a logical type."""
+    """Returns the inverse of :func:`from_raw`; ``None`` for types without a logical type."""
     logical = kind.logical
     if logical is None:
         return None

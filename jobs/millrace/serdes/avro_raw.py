@@ -20,7 +20,7 @@ _NEGATIVE_INDEXES = 64
 
 
 def raw_schema(kind: AvroType, *, reading: bool) -> dict[str, Any]:
-    """A record with the one field ``v`` of ``kind``, or ``kind`` itself if it is a record.
+    """Returns a record with the one field ``v`` of ``kind``, or ``kind`` itself if it is a record.
 
     Args:
         kind: the type.
@@ -65,8 +65,8 @@ class _Raw:
             # Without padding, which costs fastavro as much as reading the value.
             return branches
         numbered = [
-            {"type": "record", "name": f"B{place}", "fields": [{"name": place, "type": branch}]}
-            for place, branch in enumerate(branches)
+            {"type": "record", "name": f"B{index}", "fields": [{"name": index, "type": branch}]}
+            for index, branch in enumerate(branches)
         ]
         # The name of no type: reading one fails.
         return [*numbered, *("malformed" for _ in self._padding())]

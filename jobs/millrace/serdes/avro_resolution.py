@@ -1,4 +1,4 @@
-"""From what a writer's schema reads to what a reader's schema says, by Avro's rules of schema resolution.
+"""The resolution of Avro schemas: from a writer's values to those that a reader's schema says.
 
 The rules are compiled once for each pair of schemas, into functions over the raw values (numbers, text, bytes) of
 :mod:`millrace.serdes.avro_raw`; where nothing is to be done there is none.
@@ -34,11 +34,11 @@ _RANGES = {"int": 2**31, "long": 2**63}
 
 
 class UnresolvableError(ValueError):
-    """What a writer's schema wrote has no value in the reader's."""
+    """A value that a writer's schema wrote has no counterpart in the reader's."""
 
 
 def resolution(writer: AvroType, reader: AvroType, mode: Mode) -> Convert | None:
-    """What makes the reader's value of the writer's raw one; ``None`` where it is the same.
+    """Returns a function that makes the reader's value of the writer's raw one; ``None`` where it is the same.
 
     Args:
         writer: what the bytes were written with.
@@ -101,28 +101,28 @@ class _Resolver:
 
     def _of_union(self, writer: AvroType, reader: AvroType) -> Convert | None:
         converts: list[Convert | None] = []
-        for place, branch in enumerate(writer.branches):
+        for index, branch in enumerate(writer.branches):
             try:
                 if reader.kind == "union":
-                    converts.append(self._into_union(branch, reader, place if writer is reader else None))
+                    converts.append(self._into_union(branch, reader, index if writer is reader else None))
                 else:
                     converts.append(self.of(branch, reader))
             except UnresolvableError as error:
                 converts.append(_raising(f"{branch.label} of the union: {error}"))
         if not is_simple(writer):
             return _by_number(converts)
-        nulls = [place for place, branch in enumerate(writer.branches) if branch.kind == "null"]
+        nulls = [index for index, branch in enumerate(writer.branches) if branch.kind == "null"]
         of_null = converts[nulls[0]] if nulls else None
-        others = [convert for place, convert in enumerate(converts) if place not in nulls]
+        others = [convert for index, convert in enumerate(converts) if index not in nulls]
         return _by_presence(of_null, others[0] if others else None)
 
-    def _into_union(self, writer: AvroType, reader: AvroType, place: int | None) -> Convert | None:
-        if place is None:
-            place = _branch_for(writer, reader)
-        convert = self.of(writer, reader.branches[place])
-        if self._mode == "columns" or place not in undecided(reader):
+    def _into_union(self, writer: AvroType, reader: AvroType, index: int | None) -> Convert | None:
+        if index is None:
+            index = _branch_for(writer, reader)
+        convert = self.of(writer, reader.branches[index])
+        if self._mode == "columns" or index not in undecided(reader):
             return convert
-        label = labels_of(reader)[place]
+        label = labels_of(reader)[index]
         if convert is None:
             return lambda raw: with_branch(raw, label)
         return lambda raw: with_branch(convert(raw), label)
@@ -198,16 +198,16 @@ def _names_match(writer: AvroType, reader: AvroType) -> bool:
 def _branch_for(writer: AvroType, union: AvroType) -> int:
     """The union's branch that a writer's type is read as: of its name or kind, else of a kind that it widens to."""
     branches = list(enumerate(union.branches))
-    for place, label in enumerate(labels_of(union)):
+    for index, label in enumerate(labels_of(union)):
         own = label in (writer.label, f"{writer.label}.{writer.logical or 'plain'}")
-        if own and union.branches[place].kind == writer.kind:
-            return place
-    for place, branch in branches:
+        if own and union.branches[index].kind == writer.kind:
+            return index
+    for index, branch in branches:
         if branch.kind == writer.kind and (not writer.name or _names_match(writer, branch)):
-            return place
-    for place, branch in branches:
+            return index
+    for index, branch in branches:
         if (writer.kind, branch.kind) in _PROMOTIONS:
-            return place
+            return index
     raise UnresolvableError(f"{writer.label} is none of {', '.join(labels_of(union))}")
 
 
@@ -299,8 +299,8 @@ def _each_value(convert: Convert | None) -> Convert | None:
 
 def _by_number(converts: list[Convert | None]) -> Convert:
     def convert(raw: dict[int, Any]) -> Any:
-        ((place, value),) = raw.items()
-        own = converts[place]
+        ((index, value),) = raw.items()
+        own = converts[index]
         return value if own is None else own(value)
 
     return convert

@@ -94,13 +94,13 @@ class AvroType:
 
     @property
     def item(self) -> AvroType:
-        """What an array or a map holds."""
+        """The type of an array's items or a map's values."""
         assert self.items is not None
         return self.items
 
     @property
     def label(self) -> str:
-        """What names it in a union and in messages: its full name, else its kind."""
+        """Its name in a union and in messages: the full name, else the kind."""
         return self.name or self.kind
 
     @property
@@ -110,7 +110,7 @@ class AvroType:
 
 
 def labels_of(union: AvroType) -> list[str]:
-    """What names each branch of a union: full name or kind, with the logical type where that is not enough."""
+    """Returns the name of each branch of a union: full name or kind, with the logical type where that is not enough."""
     plain = [branch.label for branch in union.branches]
     return [
         label if plain.count(label) == 1 else f"{label}.{branch.logical or 'plain'}"
@@ -119,7 +119,7 @@ def labels_of(union: AvroType) -> list[str]:
 
 
 def parsed(text: str, references: Iterable[str] = (), *, strict: bool) -> AvroType:
-    """The nodes of a schema.
+    """Returns the nodes of a schema.
 
     What decoding does not use cannot make a writer's schema unusable: defaults, aliases, the form of names, unknown
     and malformed logical types.

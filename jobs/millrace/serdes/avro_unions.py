@@ -1,4 +1,4 @@
-"""Which branch of an Avro union a value belongs to, by its Python type alone."""
+"""The branches of Avro unions that the Python type of a value alone decides."""
 
 from __future__ import annotations
 
@@ -46,27 +46,27 @@ def _types_of(branch: AvroType) -> tuple[tuple[type, ...], tuple[type, ...]]:
 
 
 def undecided(union: AvroType) -> frozenset[int]:
-    """The branches whose values could have been read from another branch too, going by their Python types."""
+    """Returns the branches whose values could have been read from another branch too, going by their Python types."""
     exact = [set(_types_of(branch)[0]) for branch in union.branches]
     # A union in a union: its values may be of any type.
     anything = any(branch.kind == "union" for branch in union.branches)
     return frozenset(
-        place
-        for place, own in enumerate(exact)
-        if anything or any(own & other for second, other in enumerate(exact) if second != place)
+        index
+        for index, own in enumerate(exact)
+        if anything or any(own & other for second, other in enumerate(exact) if second != index)
     )
 
 
 def decided_types(union: AvroType) -> dict[type, int]:
-    """The Python types that only one branch takes, with that branch."""
+    """Returns the Python types that only one branch takes, with that branch."""
     takers: dict[type, list[int]] = {}
-    for place, branch in enumerate(union.branches):
+    for index, branch in enumerate(union.branches):
         for each in _all_types(branch):
-            takers.setdefault(each, []).append(place)
+            takers.setdefault(each, []).append(index)
     if any(branch.kind == "union" for branch in union.branches):
         return {}
     # A pair of a name and a value says its branch itself, so tuples are never decided by their type.
-    return {each: places[0] for each, places in takers.items() if len(places) == 1 and each is not tuple}
+    return {each: indices[0] for each, indices in takers.items() if len(indices) == 1 and each is not tuple}
 
 
 def _all_types(branch: AvroType) -> Iterable[type]:
@@ -75,6 +75,6 @@ def _all_types(branch: AvroType) -> Iterable[type]:
 
 
 def is_simple(union: AvroType) -> bool:
-    """Whether the union is null, one type, or these two: then every value says its branch."""
+    """Returns whether the union is null, one type, or these two: then every value says its branch."""
     others = [branch for branch in union.branches if branch.kind != "null"]
     return len(others) <= 1 and len(union.branches) - len(others) <= 1 and all(b.kind != "union" for b in others)

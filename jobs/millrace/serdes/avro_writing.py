@@ -26,7 +26,7 @@ _NO_VALUE = object()
 
 
 def writer_of(kind: AvroType) -> Write:
-    """What writes values of a type.
+    """Returns a function that writes values of a type.
 
     Raises:
         SchemaError: a default inside it is not of its field's type.
@@ -81,7 +81,7 @@ class _Writers:
 
 
 def write_long(buffer: bytearray, number: int) -> None:
-    """Append a number of at most 64 bits: zig-zag, seven bits a byte."""
+    """Appends a number of at most 64 bits: zig-zag, seven bits a byte."""
     left = (number << 1) ^ (number >> 63)
     while left > 0x7F:
         buffer.append(left & 0x7F | 0x80)
@@ -226,15 +226,15 @@ def _array(item: Write) -> Write:
     def write(buffer: bytearray, value: Any) -> int:
         if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
             raise ValueError(f" is {_shown(value)}, not an array")
-        fit, place = EXACT, -1
+        fit, index = EXACT, -1
         if value:
             write_long(buffer, len(value))
             try:
                 for each in value:
-                    place += 1
+                    index += 1
                     fit = max(fit, item(buffer, each))
             except ValueError as error:
-                raise ValueError(f"[{place}]{error}") from error
+                raise ValueError(f"[{index}]{error}") from error
         buffer.append(0)
         return fit
 
@@ -310,37 +310,37 @@ def _written_default(field: AvroField, write: Write) -> Callable[[], bytes] | No
 
 def _union(union: AvroType, writers: list[Write]) -> Write:
     labels = labels_of(union)
-    by_label = {label: place for place, label in enumerate(labels)}
+    by_label = {label: index for index, label in enumerate(labels)}
     short = [label.rpartition(".")[2] for label in labels]
-    by_name = {name: place for place, name in enumerate(short) if short.count(name) == 1}
+    by_name = {name: index for index, name in enumerate(short) if short.count(name) == 1}
     decided = decided_types(union)
     choices = ", ".join(labels)
 
     def write(buffer: bytearray, value: Any) -> int:
-        place = decided.get(type(value))
-        if place is not None:
-            write_long(buffer, place)
-            return writers[place](buffer, value)
+        index = decided.get(type(value))
+        if index is not None:
+            write_long(buffer, index)
+            return writers[index](buffer, value)
         named = branch_of(value)
         if type(value) is tuple and len(value) == 2 and value[0] in by_label:
             named, value = value
         if named is not None:
-            place = by_label.get(named, by_name.get(named.rpartition(".")[2]))
-        if place is not None:
-            write_long(buffer, place)
-            return writers[place](buffer, value)
-        fit, place, data = _best(value)
-        write_long(buffer, place)
+            index = by_label.get(named, by_name.get(named.rpartition(".")[2]))
+        if index is not None:
+            write_long(buffer, index)
+            return writers[index](buffer, value)
+        fit, index, data = _best(value)
+        write_long(buffer, index)
         buffer += data
         return fit
 
     def _best(value: Any) -> tuple[int, int, bytearray]:
         fitting: list[tuple[int, int, bytearray]] = []
         problem = ""
-        for place, own in enumerate(writers):
+        for index, own in enumerate(writers):
             data = bytearray()
             try:
-                fitting.append((own(data, value), place, data))
+                fitting.append((own(data, value), index, data))
             except ValueError as error:
                 # A misfit inside of the branch says more than that it is not the branch.
                 problem = str(error) if not problem or str(error)[:1] in ".[" else problem
@@ -349,7 +349,7 @@ def _union(union: AvroType, writers: list[Write]) -> Write:
         best = min(fit for fit, _, _ in fitting)
         chosen = [each for each in fitting if each[0] == best]
         if len(chosen) > 1:
-            possible = " and ".join(labels[place] for _, place, _ in chosen)
+            possible = " and ".join(labels[index] for _, index, _ in chosen)
             raise ValueError(
                 f" is {_shown(value)}, which could be {possible} of the union: pass a pair "
                 f"({labels[chosen[0][1]]!r}, value) that names the branch"

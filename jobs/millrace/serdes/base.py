@@ -20,28 +20,28 @@ class Serde(Protocol):
         """The type of a decoded column, or ``None`` where values have no fixed type."""
 
     def serialize(self, value: Any) -> bytes:
-        """Bytes of one value.
+        """Returns the bytes of one value.
 
         Raises:
             SerializationError: the value is not of this serde's type.
         """
 
     def deserialize(self, data: bytes) -> Any:
-        """The value in ``data``.
+        """Returns the value in ``data``.
 
         Raises:
             SerializationError: the bytes are not what this serde writes.
         """
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """``values`` (of ``arrow_type`` or castable to it) as a binary array; nulls stay null.
+        """Returns ``values`` (of ``arrow_type`` or castable to it) as a binary array; nulls stay null.
 
         Raises:
             SerializationError: the values do not fit.
         """
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
-        """A binary array as an array of ``arrow_type``; nulls stay null.
+        """Returns a binary array as an array of ``arrow_type``; nulls stay null.
 
         Raises:
             SerializationError: at least one value is malformed; the caller finds which by ``deserialize``.
@@ -50,14 +50,14 @@ class Serde(Protocol):
 
 @runtime_checkable
 class WindowedSerializer(Protocol):
-    """What a serde of your own for :class:`~millrace.serdes.Windowed` keys may have besides: the key without window.
+    """A protocol for a serde of :class:`~millrace.serdes.Windowed` keys that can also write the key without its window.
 
     Where it has this, the windows of a key go to one partition of an output topic, as those of the built-in serdes do;
     otherwise the hash of all its bytes decides. Source: ``WindowedSerializer#serializeBaseKey``.
     """
 
     def serialize_base_key(self, value: Any) -> bytes:
-        """Bytes of the key in a windowed key.
+        """Returns the bytes of the key in a windowed key.
 
         Raises:
             SerializationError: it is no windowed key, or its key does not fit.

@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
 
 def join_change(new: bytes | None, old: bytes | None) -> bytes:
-    """The bytes of a change.
+    """Returns the bytes of a change.
 
     Raises:
         SerializationError: there is neither a new nor an old value.
@@ -50,7 +50,7 @@ def join_change(new: bytes | None, old: bytes | None) -> bytes:
 
 
 def split_change(data: bytes) -> tuple[bytes | None, bytes | None]:
-    """The inverse of :func:`join_change`: the bytes of the new and of the old value.
+    """Returns the inverse of :func:`join_change`: the bytes of the new and of the old value.
 
     Raises:
         SerializationError: the bytes are not a change.
@@ -71,25 +71,25 @@ def split_change(data: bytes) -> tuple[bytes | None, bytes | None]:
 
 def _varint(length: int) -> bytes:
     """A length as Kafka writes it: zig-zag, seven bits a byte, the lowest first."""
-    rest = length << 1
+    remaining = length << 1
     encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
+    while remaining > 0x7F:
+        encoded.append(remaining & 0x7F | 0x80)
+        remaining >>= 7
+    encoded.append(remaining)
     return bytes(encoded)
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
     """A length at the start of ``data``, and where it ends."""
     value = 0
-    for place, byte in enumerate(data[:_LONGEST_VARINT]):
-        value |= (byte & 0x7F) << 7 * place
+    for index, byte in enumerate(data[:_LONGEST_VARINT]):
+        value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             # An odd number is a negative length.
             if value & 1:
                 break
-            return value >> 1, place + 1
+            return value >> 1, index + 1
     raise SerializationError("The length of a change's new value cannot be read.")
 
 
@@ -107,23 +107,23 @@ class ChangeSerde:
 
     @property
     def arrow_type(self) -> pa.DataType | None:
-        """There is none."""
+        """``None``: changes have no Arrow type."""
         return None
 
     def serialize(self, value: Change) -> bytes:
-        """The bytes of one change."""
+        """Returns the bytes of one change."""
         inner = self.inner or BytesSerde()
         return join_change(*(None if part is None else inner.serialize(part) for part in value))
 
     def deserialize(self, data: bytes) -> Change:
-        """The change in ``data``."""
+        """Returns the change in ``data``."""
         inner = self.inner or BytesSerde()
         return Change(*(None if part is None else inner.deserialize(part) for part in split_change(data)))
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """Not possible: changes have no Arrow type."""
+        """Refuses the call: changes have no Arrow type."""
         raise SerializationError(f"Changes have no column of {values.type}.", remedy="use join_change")
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
-        """Not possible: changes have no Arrow type."""
+        """Refuses the call: changes have no Arrow type."""
         raise SerializationError(f"Changes in {data.type} have no column.", remedy="use split_change")

@@ -1,4 +1,4 @@
-"""Whether something is a serde, and what to pass instead."""
+"""The check that something is a serde; its message says what to pass instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MEMBERS = ("arrow_type", "serialize", "deserialize", "serialize_column", "deser
 
 
 def is_serde(value: Any) -> bool:
-    """Whether it is an object with the methods of a serde; the class of one is not."""
+    """Returns whether it is an object with the methods of a serde; the class of one is not."""
     return not isinstance(value, type) and (_is_serde_class(value.__class__) or isinstance(value, Serde))
 
 
@@ -24,7 +24,7 @@ def _is_serde_class(kind: type) -> bool:
 
 
 def check_serde(value: Any, *, what: str, error: type[MillraceError] = ConfigurationError) -> None:
-    """Refuse what is no serde.
+    """Refuses what is no serde.
 
     Args:
         value: what the user passed.
@@ -42,7 +42,7 @@ def check_serde(value: Any, *, what: str, error: type[MillraceError] = Configura
 
 
 def serde_remedy(value: Any) -> str:
-    """What to pass instead of ``value``."""
+    """Returns what to pass instead of ``value``."""
     from millrace.serdes.names import NAMED_SERDES
 
     if isinstance(value, type) and hasattr(value, "serialize"):

@@ -12,7 +12,7 @@ from millrace.errors import SerializationError
 
 
 def as_binary(data: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """``data`` as one ``pa.binary()`` array.
+    """Returns ``data`` as one ``pa.binary()`` array.
 
     Raises:
         SerializationError: it is not a column of bytes.
@@ -27,7 +27,7 @@ def as_binary(data: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def bytes_and_offsets(data: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The bytes (uint8, no copy) that a non-empty binary or string array spans, and its n + 1 offsets into them."""
+    """Returns the bytes (uint8, no copy) that a non-empty binary or string array spans, and its n + 1 offsets."""
     _, offsets_buffer, bytes_buffer = data.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[data.offset : data.offset + len(data) + 1]
     if bytes_buffer is None:
@@ -37,7 +37,7 @@ def bytes_and_offsets(data: pa.Array) -> tuple[np.ndarray[Any, Any], np.ndarray[
 
 
 def fixed_width_binary(cells: np.ndarray[Any, Any], valid: pa.Array | None) -> pa.Array:
-    """A binary array whose values are the bytes of ``cells``, each ``cells.itemsize`` long.
+    """Returns a binary array whose values are the bytes of ``cells``, each ``cells.itemsize`` long.
 
     Args:
         cells: one-dimensional, already in the byte order that is to be written.
@@ -54,7 +54,7 @@ def fixed_width_binary(cells: np.ndarray[Any, Any], valid: pa.Array | None) -> p
 
 
 def conformed(values: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> pa.Array:
-    """``values`` as an array of ``wanted``, where that changes no value and no kind of value.
+    """Returns ``values`` as an array of ``wanted``, where that changes no value and no kind of value.
 
     Integers widen or narrow, integers become floating, strings and bytes change their offsets' width; fields of a
     struct go by name and missing ones are null. A boolean is never a number and a number never a string.

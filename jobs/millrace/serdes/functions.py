@@ -32,7 +32,7 @@ class FunctionSerde(PerValueSerde):
             refuse_async(function, what=what, error=ConfigurationError)
 
     def serialize(self, value: Any) -> bytes:
-        """What the serializer makes of ``value``.
+        """Returns what the serializer makes of ``value``.
 
         Raises:
             SerializationError: the serializer raised, or did not return bytes.
@@ -59,7 +59,7 @@ class FunctionSerde(PerValueSerde):
         )
 
     def deserialize(self, data: bytes) -> Any:
-        """What the deserializer makes of ``data``.
+        """Returns what the deserializer makes of ``data``.
 
         Raises:
             SerializationError: the deserializer raised.
@@ -80,7 +80,7 @@ class FunctionSerde(PerValueSerde):
 
 
 def serde_from(serializer: Serializer, deserializer: Deserializer) -> FunctionSerde:
-    """A serde of two functions, each called once a value; the values have no Arrow type.
+    """Returns a serde of two functions, each called once a value; the values have no Arrow type.
 
     Example::
 

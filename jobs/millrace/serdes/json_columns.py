@@ -1,8 +1,9 @@
-"""JSON in columns: a binary array to a struct array by Arrow's parser, and back by joins of text columns.
+"""JSON in columns: a binary array to a struct array, and back by joins of text columns.
 
-The parser is more lenient than JSON and than orjson, which reads single values: it takes NaN, several objects in one
-value, bytes that are not UTF-8, and numbers beyond a double. So :func:`decode_objects` proves first that the two agree
-on this column, and gives up where it cannot; the caller then reads value by value.
+Objects that are written alike are read by :mod:`millrace.serdes.json_shapes`, all others by Arrow's parser. That is
+more lenient than JSON and than orjson, which reads single values: it takes NaN, several objects in one value, bytes
+that are not UTF-8, and numbers beyond a double. So :func:`decode_objects` proves first that the two agree on this
+column, and returns nothing where it cannot; the caller then reads value by value.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow.json
 from millrace.errors import SerializationError
 from millrace.json_numbers import column_has_inexact
 from millrace.serdes.columns import bytes_and_offsets
+from millrace.serdes.json_shapes import read_alike
 from millrace.serdes.json_types import converter
 
 _BLOCK_BYTES = 1 << 20
@@ -41,6 +43,9 @@ def decode_objects(  # noqa: PLR0911 - one for each reason to read single values
         wanted: type of the rows, as :func:`millrace.serdes.json_types.checked_type` gives it.
         round_doubles: whether a number that a double does not hold is read as the nearest one.
     """
+    alike = read_alike(values, wanted)
+    if alike is not None:
+        return alike
     longest = _longest_plain_object(values)
     if longest is None:
         return None

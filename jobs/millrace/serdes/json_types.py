@@ -20,7 +20,7 @@ UnknownFields = Literal["ignore", "refuse"]
 
 
 def checked_type(wanted: pa.DataType, path: str) -> pa.DataType:
-    """``wanted`` with every field nullable and without metadata, if JSON can carry it.
+    """Returns ``wanted`` with every field nullable and without metadata, if JSON can carry it.
 
     Raises:
         ConfigurationError: a type JSON has no exact form for, a field that may not be null, a name used twice, or a
@@ -40,7 +40,7 @@ def checked_type(wanted: pa.DataType, path: str) -> pa.DataType:
 
 
 def has_doubles(wanted: pa.DataType) -> bool:
-    """Whether a double stands anywhere in a type."""
+    """Returns whether a double stands anywhere in a type."""
     if pa.types.is_floating(wanted):
         return True
     return any(has_doubles(wanted.field(place).type) for place in range(wanted.num_fields))
@@ -70,7 +70,7 @@ _shown = reprlib.repr
 
 @lru_cache(maxsize=512)
 def converter(wanted: pa.DataType, unknown: UnknownFields, *, round_doubles: bool = False) -> Converter:
-    """A function that takes a Python value (or ``None``) to the one an Arrow array of ``wanted`` holds.
+    """Returns a function that takes a Python value (or ``None``) to the one an Arrow array of ``wanted`` holds.
 
     It raises ``ValueError``, with the path to the field, for a value of another kind or out of range, for non-finite
     numbers and, where ``unknown`` is ``"refuse"``, for fields that a struct does not have. A number that a double does

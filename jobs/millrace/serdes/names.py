@@ -45,7 +45,7 @@ _OWN = re.compile(r"[\w.]+:\w+")
 
 
 def check_serde_name(name: str) -> None:
-    """Refuse what :func:`serde_named` would not know. Imports nothing.
+    """Refuses what :func:`serde_named` would not know. Imports nothing.
 
     Raises:
         ConfigurationError: it is no known name and not of the form ``package.module:name``.
@@ -55,7 +55,7 @@ def check_serde_name(name: str) -> None:
 
 
 def serde_named(name: str) -> Serde:
-    """The serde that a setting names.
+    """Returns the serde that a setting names.
 
     Args:
         name: one of :data:`NAMED_SERDES`, a class of Kafka's ``Serdes`` (``Serdes$StringSerde``, with its package or
@@ -86,7 +86,7 @@ def _known_name(name: str) -> str:
 
 
 def serde_by_name(name: str) -> Serde:
-    """The serde called ``name`` in configuration.
+    """Returns the serde called ``name`` in configuration.
 
     Raises:
         ConfigurationError: there is none; the nearest known name is given.

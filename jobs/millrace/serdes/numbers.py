@@ -145,7 +145,7 @@ class FloatSerde(_FixedWidthSerde):
     _WIRE = np.dtype(">f4")
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """The big-endian bytes of each number, rounded to 32 bits.
+        """Returns the big-endian bytes of each number, rounded to 32 bits.
 
         Raises:
             SerializationError: the values are no numbers, or a finite one is beyond what 32 bits hold.

@@ -1,4 +1,4 @@
-"""What serdes share whose values have no Arrow type."""
+"""The base class of serdes whose values have no Arrow type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PerValueSerde:
         return None
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """Not for this serde.
+        """Refuses the call: this serde has no Arrow type.
 
         Raises:
             SerializationError: always.
@@ -26,7 +26,7 @@ class PerValueSerde:
         )
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
-        """Not for this serde.
+        """Refuses the call: this serde has no Arrow type.
 
         Raises:
             SerializationError: always.

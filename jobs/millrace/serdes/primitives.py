@@ -21,7 +21,7 @@ class BytesSerde:
         return pa.binary()
 
     def serialize(self, value: Any) -> bytes:
-        """``value`` itself; ``bytearray`` and ``memoryview`` are copied.
+        """Returns ``value`` itself; ``bytearray`` and ``memoryview`` are copied.
 
         Raises:
             SerializationError: the value is not bytes.
@@ -33,11 +33,11 @@ class BytesSerde:
         raise SerializationError(f"Bytes are expected, not {value!r}.", remedy="choose the serde of the value's type")
 
     def deserialize(self, data: bytes) -> bytes:
-        """``data`` itself."""
+        """Returns ``data`` itself."""
         return data
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """``values`` as a binary array.
+        """Returns ``values`` as a binary array.
 
         Raises:
             SerializationError: the values are not bytes.
@@ -45,7 +45,7 @@ class BytesSerde:
         return conformed(values, pa.binary())
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
-        """``data`` itself."""
+        """Returns ``data`` itself."""
         return as_binary(data)
 
 
@@ -65,7 +65,7 @@ class StringSerde:
         return pa.string()
 
     def serialize(self, value: Any) -> bytes:
-        """The UTF-8 bytes of a string.
+        """Returns the UTF-8 bytes of a string.
 
         Raises:
             SerializationError: the value is not a string, or has surrogates without a partner.
@@ -80,7 +80,7 @@ class StringSerde:
             raise SerializationError(f"The string {value!r} has no UTF-8 form: {error.reason}.") from error
 
     def deserialize(self, data: bytes) -> str:
-        """The text in ``data``.
+        """Returns the text in ``data``.
 
         Raises:
             SerializationError: the bytes are not UTF-8.
@@ -93,7 +93,7 @@ class StringSerde:
             ) from error
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """The UTF-8 bytes of a string array, without a copy.
+        """Returns the UTF-8 bytes of a string array, without a copy.
 
         Raises:
             SerializationError: the values are not strings.
@@ -101,7 +101,7 @@ class StringSerde:
         return conformed(values, pa.string()).cast(pa.binary())
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
-        """A string array over the same bytes.
+        """Returns a string array over the same bytes.
 
         Raises:
             SerializationError: at least one value is not UTF-8.

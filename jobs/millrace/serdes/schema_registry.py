@@ -69,7 +69,7 @@ class SchemaRegistry:
         self._unknown: dict[int, float] = {}
 
     def id_of(self, subject: str, text: str, *, register: bool) -> int:
-        """The id of an Avro schema under a subject.
+        """Returns the id of an Avro schema under a subject.
 
         Args:
             subject: the subject.
@@ -88,7 +88,7 @@ class SchemaRegistry:
         return known
 
     def codec_of(self, schema_id: int) -> AvroCodec:
-        """The schema that has an id.
+        """Returns the schema that has an id.
 
         Raises:
             SerializationError: the registry does not know the id, or it is of no Avro schema.

@@ -22,7 +22,7 @@ SESSION_BOUNDS_BYTES = _BOUNDS.size
 def serialize_sessions(
     key_bytes: Sequence[bytes], starts: np.ndarray[Any, Any], ends: np.ndarray[Any, Any]
 ) -> list[bytes]:
-    """Topic keys of many sessions at once: each key's bytes, the 8-byte big-endian end and the 8-byte start.
+    """Returns the topic keys of many sessions: each key's bytes, the 8-byte big-endian end and the 8-byte start.
 
     Args:
         key_bytes: n serialized keys.
@@ -57,7 +57,7 @@ class SessionWindowedSerde:
         return None
 
     def serialize(self, value: Any) -> bytes:
-        """Bytes of one windowed key.
+        """Returns the bytes of one windowed key.
 
         Raises:
             SerializationError: it is not a :class:`Windowed`, its bounds are no session, or the inner serde refuses.
@@ -69,7 +69,7 @@ class SessionWindowedSerde:
         return self.inner.serialize(value.key) + _BOUNDS.pack(value.end, value.start)
 
     def deserialize(self, data: bytes) -> Windowed:
-        """The windowed key in ``data``.
+        """Returns the windowed key in ``data``.
 
         Raises:
             SerializationError: it is too short, its bounds are no session, or the inner serde refuses.
@@ -82,7 +82,7 @@ class SessionWindowedSerde:
         return Windowed(self.inner.deserialize(data[:-SESSION_BOUNDS_BYTES]), start, end)
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """Not for windowed keys.
+        """Refuses the call: windowed keys have no Arrow type.
 
         Raises:
             SerializationError: always; they have no Arrow type.
@@ -90,7 +90,7 @@ class SessionWindowedSerde:
         raise SerializationError(f"Windowed keys have no column of {values.type}.", remedy="use serialize_sessions")
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
-        """Not for windowed keys.
+        """Refuses the call: windowed keys have no Arrow type.
 
         Raises:
             SerializationError: always; they have no Arrow type.

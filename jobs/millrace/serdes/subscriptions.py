@@ -1,4 +1,4 @@
-"""What the two sides of a foreign-key join write to each other, in Kafka Streams' bytes (KIP-213).
+"""The messages between the two sides of a foreign-key join, in Kafka Streams' bytes (KIP-213).
 
 The primary side subscribes each of its rows to a foreign key; the foreign side keeps the subscriptions and responds
 with the foreign row, now and at each change of it. A hash of the primary row's value goes there and back, so that a
@@ -30,7 +30,7 @@ SUBSCRIPTION_BYTES = 2 + HASH_BYTES + _PARTITION_BYTES
 
 
 class Instruction(IntEnum):
-    """What the foreign side does with a subscription, and when it responds at once."""
+    """An instruction of a subscription: what the foreign side does with it, and when it responds at once."""
 
     DELETE_KEY_NO_PROPAGATE = 0
     """The row left this foreign key for another: forget it, say nothing."""
@@ -97,7 +97,7 @@ class SubscriptionSerde(PerValueSerde):
     primary_key: Serde | None
 
     def serialize(self, value: Subscription) -> bytes:
-        """Version and a bit for a missing hash, instruction, hash, primary key, partition (version 1).
+        """Returns version and a bit for a missing hash, instruction, hash, primary key, partition (version 1).
 
         Raises:
             SerializationError: the primary key is not of its serde's type, or the partition is missing.
@@ -114,7 +114,7 @@ class SubscriptionSerde(PerValueSerde):
         return start + key + value.primary_partition.to_bytes(_PARTITION_BYTES, "big", signed=True)
 
     def deserialize(self, data: bytes) -> Subscription:
-        """The subscription in ``data``.
+        """Returns the subscription in ``data``.
 
         Raises:
             SerializationError: it is cut short, of a version that is not known, or has an unknown instruction.
@@ -152,14 +152,14 @@ class ResponseSerde(PerValueSerde):
     foreign_value: Serde | None
 
     def serialize(self, value: Response) -> bytes:
-        """Version and a bit for a missing hash, hash, foreign value."""
+        """Returns version and a bit for a missing hash, hash, foreign value."""
         start = bytes((_NO_HASH,)) if value.hash is None else bytes((RESPONSE_VERSION,)) + value.hash
         if value.foreign_value is None:
             return start
         return start + (self.foreign_value or BytesSerde()).serialize(value.foreign_value)
 
     def deserialize(self, data: bytes) -> Response:
-        """The response in ``data``.
+        """Returns the response in ``data``.
 
         Raises:
             SerializationError: it is cut short or of a version that is not known.
@@ -187,12 +187,12 @@ class CombinedKeySerde(PerValueSerde):
     primary_key: Serde | None
 
     def serialize(self, value: CombinedKey) -> bytes:
-        """Length of the foreign key, foreign key, primary key."""
+        """Returns the length of the foreign key, foreign key, primary key."""
         foreign = (self.foreign_key or BytesSerde()).serialize(value.foreign_key)
         return combined_key_prefix(foreign) + (self.primary_key or BytesSerde()).serialize(value.primary_key)
 
     def deserialize(self, data: bytes) -> CombinedKey:
-        """The two keys in ``data``."""
+        """Returns the two keys in ``data``."""
         foreign, primary = split_combined_key(data)
         return CombinedKey(
             (self.foreign_key or BytesSerde()).deserialize(foreign),
@@ -201,12 +201,12 @@ class CombinedKeySerde(PerValueSerde):
 
 
 def combined_key_prefix(foreign_key: bytes) -> bytes:
-    """What the combined keys of a foreign key, and of no other, begin with."""
+    """Returns what the combined keys of a foreign key, and of no other, begin with."""
     return len(foreign_key).to_bytes(_LENGTH_BYTES, "big") + foreign_key
 
 
 def split_combined_key(data: bytes) -> tuple[bytes, bytes]:
-    """The bytes of the foreign and of the primary key.
+    """Returns the bytes of the foreign and of the primary key.
 
     Raises:
         SerializationError: the foreign key should be longer than the data.
@@ -218,7 +218,7 @@ def split_combined_key(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _head(data: bytes, what: str, *, head_bytes: int) -> tuple[int, bytes | None, int]:
-    """Version, hash, and where the rest starts."""
+    """Version, hash, and where the remaining bytes start."""
     has_hash = bool(data) and not data[0] & _NO_HASH
     start = head_bytes + (HASH_BYTES if has_hash else 0)
     if len(data) < start:

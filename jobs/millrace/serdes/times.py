@@ -31,7 +31,7 @@ class BeyondDatetime(int):
     kind: str
 
     def __new__(cls, count: int, *, unit: TimeUnit, kind: str) -> BeyondDatetime:
-        """See the class."""
+        """Makes the value as the class says."""
         made = super().__new__(cls, count)
         made.unit = unit
         made.kind = kind
@@ -103,7 +103,7 @@ def _nanoseconds(value: Any, kind: str) -> int | None:
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """The values of a column as Python objects.
+    """Returns the values of a column as Python objects.
 
     Dates and timestamps that ``datetime`` does not hold are :class:`BeyondDatetime`, where ``to_pylist`` fails.
     """
@@ -119,7 +119,7 @@ def python_values(column: pa.Array) -> list[Any]:
 def _has_times(kind: pa.DataType) -> bool:
     if pa.types.is_temporal(kind):
         return True
-    return any(_has_times(kind.field(place).type) for place in range(kind.num_fields))
+    return any(_has_times(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _one_by_one(column: pa.Array) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Where a topology names no serde and the configuration has no default: bytes as they are, and who says so."""
+"""The serde of a topology that names none, without a default in the configuration: bytes as they are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UnsetSerde(BytesSerde):
     argument: str = ""
 
     def serialize(self, value: Any) -> bytes:
-        """``value`` itself.
+        """Returns ``value`` itself.
 
         Raises:
             SerializationError: it is not bytes; where it was to be written is named.
@@ -37,7 +37,7 @@ class UnsetSerde(BytesSerde):
             raise self._refusal(f"{value!r} ({type(value).__name__})") from error
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """``values`` as a binary array.
+        """Returns ``values`` as a binary array.
 
         Raises:
             SerializationError: they are not bytes; where they were to be written is named.
@@ -49,8 +49,8 @@ class UnsetSerde(BytesSerde):
 
     def _refusal(self, found: str) -> SerializationError:
         by = f" by {self.argument}" if self.argument else ""
-        place = f"{self.where} has no {self.part} serde" if self.where else f"No {self.part} serde is named"
+        problem = f"{self.where} has no {self.part} serde" if self.where else f"No {self.part} serde is named"
         return SerializationError(
-            f"{place}, and default.{self.part}.serde is not set, so bytes are expected, not {found}.",
+            f"{problem}, and default.{self.part}.serde is not set, so bytes are expected, not {found}.",
             remedy=f"give it a serde{by}, or set default.{self.part}.serde",
         )

@@ -22,7 +22,7 @@ class UUIDSerde(PerValueSerde):
     """
 
     def serialize(self, value: Any) -> bytes:
-        """The text of ``value``.
+        """Returns the text of ``value``.
 
         Raises:
             SerializationError: it is not a UUID.
@@ -32,7 +32,7 @@ class UUIDSerde(PerValueSerde):
         return str(value).encode()
 
     def deserialize(self, data: bytes) -> UUID:
-        """The UUID in ``data``.
+        """Returns the UUID in ``data``.
 
         Raises:
             SerializationError: it is not the text of a UUID.

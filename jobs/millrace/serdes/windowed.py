@@ -33,7 +33,7 @@ class Windowed(NamedTuple):
 
 
 def serialize_windowed(key_bytes: Sequence[bytes], starts: np.ndarray[Any, Any]) -> list[bytes]:
-    """Topic keys of many windows at once: each key's bytes and the 8-byte big-endian start.
+    """Returns the topic keys of many windows at once: each key's bytes and the 8-byte big-endian start.
 
     Args:
         key_bytes: n serialized keys.
@@ -44,7 +44,7 @@ def serialize_windowed(key_bytes: Sequence[bytes], starts: np.ndarray[Any, Any])
 
 
 def deserialize_windowed(data: Sequence[bytes]) -> tuple[list[bytes], np.ndarray[Any, Any]]:
-    """The inverse of :func:`serialize_windowed`: the keys' bytes and the starts (int64, milliseconds).
+    """Returns the inverse of :func:`serialize_windowed`: the keys' bytes and the starts (int64, milliseconds).
 
     Raises:
         SerializationError: one is shorter than a window start.
@@ -86,11 +86,14 @@ class TimeWindowedSerde:
         return None
 
     def end_of(self, start: int) -> int:
-        """End of the window that begins at ``start``; windows that would end after the last millisecond end there."""
+        """Returns the end of the window that begins at ``start``.
+
+        Windows that would end after the last millisecond end there.
+        """
         return min(start + self.window_size_ms, _LONGEST)
 
     def serialize(self, value: Any) -> bytes:
-        """Bytes of one windowed key.
+        """Returns the bytes of one windowed key.
 
         Raises:
             SerializationError: it is not a :class:`Windowed`, its window has another size, or the inner serde refuses.
@@ -105,7 +108,7 @@ class TimeWindowedSerde:
         return self.inner.serialize(value.key) + _START.pack(value.start)
 
     def deserialize(self, data: bytes) -> Windowed:
-        """The windowed key in ``data``.
+        """Returns the windowed key in ``data``.
 
         Raises:
             SerializationError: it is too short, its start is negative, or the inner serde refuses.
@@ -118,15 +121,15 @@ class TimeWindowedSerde:
         return Windowed(self.inner.deserialize(data[:-8]), start, self.end_of(start))
 
     def serialize_windowed(self, key_bytes: Sequence[bytes], starts: np.ndarray[Any, Any]) -> list[bytes]:
-        """See :func:`serialize_windowed`."""
+        """Works like :func:`serialize_windowed`."""
         return serialize_windowed(key_bytes, starts)
 
     def deserialize_windowed(self, data: Sequence[bytes]) -> tuple[list[bytes], np.ndarray[Any, Any]]:
-        """See :func:`deserialize_windowed`."""
+        """Works like :func:`deserialize_windowed`."""
         return deserialize_windowed(data)
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """Not for windowed keys.
+        """Refuses the call: windowed keys have no Arrow type.
 
         Raises:
             SerializationError: always; they have no Arrow type.
@@ -134,7 +137,7 @@ class TimeWindowedSerde:
         raise SerializationError(f"Windowed keys have no column of {values.type}.", remedy="use serialize_windowed")
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
-        """Not for windowed keys.
+        """Refuses the call: windowed keys have no Arrow type.
 
         Raises:
             SerializationError: always; they have no Arrow type.

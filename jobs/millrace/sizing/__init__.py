@@ -1,4 +1,4 @@
-"""What an application will need: windows of a record, state and changelogs, joins, transactions, recovery.
+"""The sizing of an application: windows of a record, state and changelogs, joins, transactions, recovery.
 
 Plain arithmetic, with the formula and its source beside each function; ``millrace plan`` puts it together for a whole
 topology. Sizes are bytes, rates are per second, event times are milliseconds, other times are seconds.

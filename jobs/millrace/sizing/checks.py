@@ -8,7 +8,7 @@ from millrace.errors import ConfigurationError
 
 
 def positive(**values: float) -> None:
-    """Every value is a finite number above 0.
+    """Refuses values that are no finite numbers above 0.
 
     Raises:
         ConfigurationError: names the first that is not.
@@ -19,7 +19,7 @@ def positive(**values: float) -> None:
 
 
 def not_negative(**values: float) -> None:
-    """Every value is a finite number, 0 or more.
+    """Refuses values that are no finite numbers of 0 or more.
 
     Raises:
         ConfigurationError: names the first that is not.
@@ -30,7 +30,7 @@ def not_negative(**values: float) -> None:
 
 
 def share(**values: float) -> None:
-    """Every value is between 0 and 1, both included.
+    """Refuses values that are not between 0 and 1, both included.
 
     Raises:
         ConfigurationError: names the first that is not.

@@ -1,4 +1,4 @@
-"""What exactly-once processing costs."""
+"""The cost of exactly-once processing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ its replication to each of the writes."""
 
 @dataclass(frozen=True, kw_only=True)
 class EosOverhead:
-    """What transactions add to at-least-once processing, over all tasks.
+    """The cost that transactions add to at-least-once processing, over all tasks.
 
     Args:
         transactions_per_second: commits.
@@ -46,7 +46,7 @@ def calculate_eos_overhead(
     bytes_per_second: float,
     transaction_s: float = TRANSACTION_S,
 ) -> EosOverhead:
-    """What exactly-once processing adds to at-least-once processing.
+    """Returns the cost that exactly-once processing adds to at-least-once processing.
 
     ``transactions/s = tasks / commit_interval``;
     ``markers/s = transactions/s x (partitions_per_transaction + 1)``, the 1 for the partition of the group's offsets;

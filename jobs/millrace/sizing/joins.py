@@ -1,4 +1,4 @@
-"""What a stream-table join costs, and what it puts out."""
+"""Returns the cost of a stream-table join, and its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class JoinCosts:
     400,000 reads a second on two quiet ones, a cached lookup a tenth of it.
 
     Args:
-        record_us: reading a stream record and finding its place in time.
+        record_us: reading a stream record and finding its position in time.
         stored_lookup_us: a lookup that goes to RocksDB, found in its block cache.
         cached_lookup_us: a lookup that the task's own cache answers.
         output_us: calling the join function (a Python callable), and writing its result.
@@ -69,7 +69,7 @@ def estimate_join_performance(
     read_cache_bytes: float = READ_CACHE_BYTES,
     costs: JoinCosts | None = None,
 ) -> JoinPerformance:
-    """What a stream-table join costs, and what it puts out.
+    """Returns the cost of a stream-table join, and its output.
 
     ``output = records x match_share``, of a left join ``records``;
     ``cached = min(1, tasks x read_cache / (table_keys x entry_bytes))`` for keys that come evenly (skewed ones are

@@ -1,4 +1,4 @@
-"""What records take in a topic, and how long a compacted topic gets."""
+"""The size of records in a topic, and the length of a compacted topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIN_CLEANABLE_DIRTY_RATIO = 0.5
 
 
 def log_record_bytes(key_bytes: int, value_bytes: int, *, records_per_batch: float = 100) -> float:
-    """Bytes of one uncompressed record in a topic, with its part of the batch's header.
+    """Returns the bytes of one uncompressed record in a topic, with its part of the batch's header.
 
     ``varint(length) + attributes + varint(timestamp delta) + varint(offset delta) + varint(key length) + key
     + varint(value length) + value + header count``, plus 61 bytes per batch. Varints are zigzag-encoded; deltas within
@@ -49,7 +49,7 @@ def _varint_bytes(number: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class LogSize:
-    """One replica of a topic, over all partitions.
+    """The size of one replica of a topic, over all partitions.
 
     Args:
         live_bytes: what is left when everything superseded is removed.
@@ -71,10 +71,11 @@ def estimate_changelog_size(
     segment_ms: int = SEGMENT_MS,
     dirty_ratio: float = MIN_CLEANABLE_DIRTY_RATIO,
 ) -> LogSize:
-    """How long a compacted topic gets.
+    """Returns how long a compacted topic gets.
 
-    The cleaner leaves the active segment of each partition alone, and starts on the rest when ``dirty_ratio`` of it is
-    superseded: ``largest = live / (1 - dirty_ratio) + partitions x min(segment.bytes, update bytes/s x segment.ms)``.
+    The cleaner leaves the active segment of each partition alone, and starts on the others when ``dirty_ratio`` of it
+    is superseded:
+    ``largest = live / (1 - dirty_ratio) + partitions x min(segment.bytes, update bytes/s x segment.ms)``.
     Where the topic is also deleted by time, it never holds more than the updates of its retention and of one segment.
     Source: the documentation of Kafka's topic settings, and of its log compaction.
 

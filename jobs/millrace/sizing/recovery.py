@@ -1,4 +1,4 @@
-"""How long it takes until an application that died processes current records again."""
+"""The time until an application that failed processes current records again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESTORE_START_S = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryTime:
-    """One recovery.
+    """The time of a recovery, by its parts.
 
     Args:
         restore_bytes: changelog bytes to read.
@@ -51,7 +51,7 @@ def estimate_recovery_time(
     start_s: float = 0.0,
     utilization: float = 0.0,
 ) -> RecoveryTime:
-    """How long a recovery takes after all local state is lost or a host is gone.
+    """Returns how long a recovery takes after all local state is lost or a host is gone.
 
     ``restore = ceil(tasks / restore_threads) x (restore_start + bytes / tasks / restore_bytes_per_s)``, where the bytes
     are those of all changelogs, or, with a standby, only what it has not read yet:
@@ -108,10 +108,10 @@ def estimate_restore_time(
     records_per_s: float = RESTORE_RECORDS_PER_S,
     restore_start_s: float = RESTORE_START_S,
 ) -> float:
-    """Seconds until the last of several restorations is done, where each takes the next place that is free.
+    """Returns the seconds until the last of several restorations is done, where each takes the next slot that is free.
 
-    ``start + records / records_per_s`` for each, the largest first, on ``restore_threads`` places. Source: list
-    scheduling (Graham), which is what restorations do that wait for a place.
+    ``start + records / records_per_s`` for each, the largest first, on ``restore_threads`` slots. Source: list
+    scheduling (Graham), which is what restorations do that wait for a slot.
 
     Args:
         records: changelog records of each restoration; those without records take no time.

@@ -1,4 +1,4 @@
-"""How large a store gets."""
+"""The size of a store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ last one hold a ninth of it. Source: RocksDB's wiki, leveled compaction."""
 
 @dataclass(frozen=True, kw_only=True)
 class StateSize:
-    """One store, over all tasks.
+    """The size of a store, over all tasks.
 
     Args:
         entries: keys, or keys and windows.
@@ -49,7 +49,7 @@ def estimate_state_size(
     compression_ratio: float = 1.0,
     space_amplification: float = SPACE_AMPLIFICATION,
 ) -> StateSize:
-    """How much disk a store takes.
+    """Returns how much disk a store takes.
 
     ``entries = keys``, or ``keys x live_windows(retention, advance)`` for a window store;
     ``live = entries x (key + value + 8 timestamp + 13 RocksDB [+ 20 window])``;

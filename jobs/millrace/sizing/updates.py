@@ -1,4 +1,4 @@
-"""How many different entries a load touches: keys of a batch, windows that a store keeps."""
+"""The number of distinct entries that a load touches: keys of a batch, windows that a store keeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIN_SEGMENT_INTERVAL_MS = 60_000
 
 
 def distinct_keys(records: float, keys: float) -> float:
-    """How many different keys are expected among records whose keys are drawn evenly: ``keys (1 - (1 - 1/keys)^n)``.
+    """Returns how many distinct keys ``n`` records with evenly drawn keys have: ``keys (1 - (1 - 1/keys)^n)``.
 
     It is the number of updates that a cached store sends on for a batch. Skewed keys give fewer.
 
@@ -33,7 +33,7 @@ def distinct_keys(records: float, keys: float) -> float:
 
 
 def live_windows(retention: Duration, advance: Duration) -> int:
-    """How many windows of one key a store holds at most: ``ceil((retention + segment) / advance)``.
+    """Returns how many windows of one key a store holds at most: ``ceil((retention + segment) / advance)``.
 
     A segment is ``max(retention / 2, 60 s)`` long and is dropped as a whole, so windows stay for up to one segment
     longer than their retention. Source: ``AbstractSegments`` of Kafka Streams.

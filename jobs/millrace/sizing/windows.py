@@ -1,4 +1,4 @@
-"""Which windows hold a record.
+"""The windows that hold a record.
 
 Source: the window classes of ``org.apache.kafka.streams.kstream``: windows are aligned to the epoch in UTC, their start
 is inclusive, their end exclusive, and none starts before the epoch.
@@ -14,7 +14,7 @@ from millrace.topology.windows import Duration, TimeWindows, to_milliseconds
 
 @dataclass(frozen=True, order=True)
 class TimeWindow:
-    """One window of event time.
+    """A window of event time.
 
     Args:
         start: first millisecond that belongs to it.
@@ -26,7 +26,7 @@ class TimeWindow:
 
 
 def calculate_tumbling_window(timestamp: int, size: Duration) -> TimeWindow:
-    """The one window that holds a record: ``start = timestamp - timestamp mod size``, ``end = start + size``.
+    """Returns the window that holds a record: ``start = timestamp - timestamp mod size``, ``end = start + size``.
 
     Args:
         timestamp: the record's, milliseconds since the epoch.
@@ -40,7 +40,7 @@ def calculate_tumbling_window(timestamp: int, size: Duration) -> TimeWindow:
 
 
 def calculate_hopping_window(timestamp: int, size: Duration, advance: Duration) -> tuple[TimeWindow, ...]:
-    """All windows that hold a record, the oldest first.
+    """Returns all windows that hold a record, the oldest first.
 
     They start at the multiples of ``advance`` in ``(timestamp - size, timestamp]`` that are 0 or more: size / advance
     of them, rounded up or down where the advance does not divide the size; fewer within the first ``size``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterable
@@ -48,14 +49,18 @@ def start_workers(context: Future[SparkContext]) -> Future[None]:
 
 
 def first_use() -> None:
-    """Does what the first batch of a process would otherwise spend a second on: imports, kernels that are looked up."""
+    """Does what the first batch of a process would otherwise spend a second on: imports, kernels, machine code."""
     import pyarrow as pa
 
+    from millrace.machine_code import MachineCodeUnavailableError
+    from millrace.serdes.json_kernel import json_kernel
     from millrace.task.aggregation.groups import group, group_codes
     from millrace.task.task import Task
 
     assert Task is not None
     group(group_codes(pa.array([b"a", b"b", b"a"], type=pa.binary())))
+    with contextlib.suppress(MachineCodeUnavailableError):  # the first who reads JSON says so
+        json_kernel()
 
 
 def _first_use(_: Iterable[int]) -> None:

@@ -34,7 +34,7 @@ class DrivenTask:
         self.specs = {spec.name: spec for spec in sub_topology.stores}
         self.inputs = sub_topology.input_topics(config.application_id)
         self.positions: dict[str, int] = {}
-        self.waiting: list[tuple[str, int, RawRecord]] = []
+        self.buffered: list[tuple[str, int, RawRecord]] = []
         self.engine = Engine(
             sub_topology,
             config,
@@ -64,15 +64,15 @@ class DrivenTask:
         self._sent.append(batch)
 
     def refused(self, batch: OutputBatch) -> list[Refusal]:
-        """The records that their topic would refuse."""
+        """Returns the records that their topic would refuse."""
         headers = None if batch.headers is None else batch.headers.tolist()
         return self._limits.refused(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
 
     def expect_dead_letter_records(self, _topics: Iterable[str], /) -> None:
-        """Every topic exists here."""
+        """Does nothing: every topic exists here."""
 
     def partition_count(self, topic: str, /) -> int:
-        """As many as the driver was told, otherwise one."""
+        """Returns as many partitions as the driver was given, otherwise one."""
         return self._partitions.get(topic, 1)
 
     def read_topic(self, topic: str, source: str) -> None:
@@ -82,22 +82,22 @@ class DrivenTask:
 
     @property
     def sizes(self) -> TaskSizes:
-        """What the task holds now."""
+        """The sizes of what the task holds now."""
         context = self.engine.context
         return TaskSizes(
             entries={store: entries for store, (entries, _) in self.state.sizes().items()},
             stream_times=dict(context.stream_times),
-            held_back={store: waiting() for store, waiting in context.held_back.items()},
+            held_back={store: buffered() for store, buffered in context.held_back.items()},
         )
 
-    def run(self, waiting: list[tuple[str, int, RawRecord]], *, wall_clock: bool = False) -> list[OutputBatch]:
+    def run(self, buffered: list[tuple[str, int, RawRecord]], *, wall_clock: bool = False) -> list[OutputBatch]:
         """Processes records, with their topics and offsets, as one batch and commits.
 
         Args:
-            waiting: the records.
+            buffered: the records.
             wall_clock: whether punctuations that are due by the wall clock are called.
         """
-        batch = input_batch(self.inputs, waiting)
+        batch = input_batch(self.inputs, buffered)
         self._sent = []
         try:
             self.engine.process(self.engine.sources.in_stream_order(batch), self, wall_clock=wall_clock)
@@ -105,9 +105,9 @@ class DrivenTask:
         except BaseException:
             self.state.rollback()
             raise
-        for topic, offset, _ in waiting:
+        for topic, offset, _ in buffered:
             self.positions[topic] = offset + 1
-        self._count(len(waiting))
+        self._count(len(buffered))
         self.state.commit(TaskPosition(inputs={(name, 0): offset for name, offset in self.positions.items()}))
         return self._sent
 

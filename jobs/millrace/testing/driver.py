@@ -159,7 +159,7 @@ class TopologyTestDriver:
         start_timestamp: datetime | int = 0,
         auto_advance: Duration = 0,
     ) -> TestInputTopic:
-        """A topic to pipe records into.
+        """Returns a topic to pipe records into.
 
         Args:
             topic: name of a source topic, or one that the pattern of a source matches.
@@ -187,7 +187,7 @@ class TopologyTestDriver:
         )
 
     def create_output_topic(self, topic: str, key_serde: Serde, value_serde: Serde) -> TestOutputTopic:
-        """A topic to read results from, with the serdes of its keys and values.
+        """Returns a topic to read results from, with the serdes of its keys and values.
 
         It may be a repartition or changelog topic (by its full name) or that of the dead-letter records.
 
@@ -212,7 +212,7 @@ class TopologyTestDriver:
         return self._outputs.produced
 
     def produced_records(self, *, internal: bool = False) -> list[tuple[str, TestRecord]]:
-        """Everything that was written since the start, read or not: topic and record, in the order of writing.
+        """Returns all records written since the start, read or not: topic and record, in the order of writing.
 
         Keys and values are read by the serdes of the sink that writes the topic; where sinks of one topic have
         different serdes they are bytes. Changelogs are not part of it.
@@ -223,7 +223,7 @@ class TopologyTestDriver:
         return self._outputs.history(internal=internal)
 
     def metrics(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
-        """The series of each metric that does not depend on a broker, by the metric's name.
+        """Returns the series of each metric that does not depend on a broker, by the metric's name.
 
         Returns:
             for each name of ``docs/metrics.md`` the labels (pairs of name and value, without ``application_id``) and
@@ -232,7 +232,7 @@ class TopologyTestDriver:
         return samples({task.name: (task.counts, task.sizes) for task in self._tasks})
 
     def metric(self, name: str, **labels: str) -> float:
-        """One number: the sum of a metric's series that have these labels; the largest for stream time and lateness.
+        """Returns the sum of a metric's series with these labels. For stream time and lateness it is the largest.
 
         Args:
             name: the metric's name, or that of Kafka Streams: ``dropped-records-total``.
@@ -254,7 +254,7 @@ class TopologyTestDriver:
         return max(found, default=0.0) if metric.unit == "seconds" else sum(found)
 
     def state_store(self, name: str) -> TestStore:
-        """The store ``name``, whatever its kind.
+        """Returns the store ``name``, whatever its kind.
 
         Raises:
             TopologyError: there is no such store.
@@ -266,13 +266,13 @@ class TopologyTestDriver:
         return store_view(task.sub_topology, task.specs[name], task.state.store(name))
 
     def all_state_stores(self) -> dict[str, TestStore]:
-        """All stores by name: those of joins, suppressions and foreign-key joins and global ones included."""
+        """Returns all stores by name: those of joins, suppressions and foreign-key joins and global ones included."""
         names = [name for task in self._tasks for name in task.specs]
         names += [each.spec.name for each in self._global_stores.values()]
         return {name: self.state_store(name) for name in sorted(names)}
 
     def key_value_store(self, name: str) -> TestKeyValueStore:
-        """The key-value store ``name``.
+        """Returns the key-value store ``name``.
 
         Raises:
             TopologyError: there is no such store.
@@ -287,7 +287,7 @@ class TopologyTestDriver:
         )
 
     def window_store(self, name: str) -> TestWindowStore:
-        """The window store ``name``.
+        """Returns the window store ``name``.
 
         Raises:
             TopologyError: there is no such store.
@@ -301,7 +301,7 @@ class TopologyTestDriver:
         )
 
     def session_store(self, name: str) -> TestSessionStore:
-        """The session store ``name``.
+        """Returns the session store ``name``.
 
         Raises:
             TopologyError: there is no such store.
@@ -312,7 +312,7 @@ class TopologyTestDriver:
         )
 
     def versioned_store(self, name: str) -> TestVersionedStore:
-        """The versioned key-value store ``name``.
+        """Returns the versioned key-value store ``name``.
 
         Raises:
             TopologyError: there is no such store.
@@ -323,7 +323,7 @@ class TopologyTestDriver:
         )
 
     def store_kind(self, name: str) -> StoreKind:
-        """The shape of the keys of the store ``name``.
+        """Returns the shape of the keys of the store ``name``.
 
         Raises:
             TopologyError: there is no such store.
@@ -333,7 +333,7 @@ class TopologyTestDriver:
         return self._task_of(name).specs[name].kind
 
     def is_window_store(self, name: str) -> bool:
-        """Whether the store ``name`` is a window store.
+        """Returns whether the store ``name`` is a window store.
 
         Raises:
             TopologyError: there is no such store.
@@ -341,11 +341,11 @@ class TopologyTestDriver:
         return self.store_kind(name) is StoreKind.WINDOW
 
     def held_back(self) -> dict[str, HeldBack]:
-        """What waits for stream time to pass, by store: suppressed changes, and windows that send on their close."""
-        return {store: waiting() for task in self._tasks for store, waiting in task.engine.context.held_back.items()}
+        """Returns what is buffered by store: suppressed changes, and windows that emit on their close."""
+        return {store: buffered() for task in self._tasks for store, buffered in task.engine.context.held_back.items()}
 
     def committed_offset(self, topic: str) -> int:
-        """The offset after the last record of ``topic`` that was processed, dropped ones included."""
+        """Returns the offset after the last record of ``topic`` that was processed, dropped ones included."""
         positions = [task.positions[topic] for task in self._tasks if topic in task.positions]
         return positions[0] if positions else 0
 
@@ -394,9 +394,9 @@ class TopologyTestDriver:
     def _process_batches(self, records: list[tuple[str, RawRecord]]) -> None:
         """Processes records, and those that they lead to, as one batch of each task as long as there are any."""
         self._append(records)
-        while waiting := [task for task in self._tasks if task.waiting]:
-            task = waiting[0]
-            batch, task.waiting = task.waiting, []
+        while pending := [task for task in self._tasks if task.buffered]:
+            task = pending[0]
+            batch, task.buffered = task.buffered, []
             self._append(self._run(task, batch))
 
     def _run(
@@ -415,7 +415,7 @@ class TopologyTestDriver:
             offset = self._next_offset(topic)
             for task in self._tasks:
                 if topic in task.inputs:
-                    task.waiting.append((topic, offset, record))
+                    task.buffered.append((topic, offset, record))
         for topic in self._global_stores:
             onward = self._apply_globally(topic, [record for name, record in records if name == topic])
             if onward:

@@ -32,13 +32,13 @@ class DrivenGlobalStore:
 
     @property
     def dropped(self) -> Counter[DropReason]:
-        """What was dropped of the last records."""
+        """The records that were dropped of the last ones."""
         return self._global_state.failures.dropped
 
     def apply(self, records: Sequence[RawRecord]) -> list[OutputBatch]:
         """Takes records at the topic's end; returns the dead-letter records."""
         batch = input_batch(
-            (self._topic,), [(self._topic, self._end + place, record) for place, record in enumerate(records)]
+            (self._topic,), [(self._topic, self._end + index, record) for index, record in enumerate(records)]
         )
         end = self._end + len(records)
         self._global_state.apply(batch, TaskPosition(inputs={(self._topic, 0): end}), self._dead_letters)

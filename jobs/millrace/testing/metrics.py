@@ -27,7 +27,7 @@ _COUNTED = (
 
 @dataclass
 class TaskCounts:
-    """What one task has done since the start.
+    """The counts of a task since the start.
 
     Args:
         read: input records, dropped ones included.
@@ -46,7 +46,7 @@ class TaskCounts:
 
 @dataclass(frozen=True)
 class TaskSizes:
-    """What one task holds now.
+    """The sizes of what a task holds now.
 
     Args:
         entries: by store, approximate.
@@ -60,7 +60,7 @@ class TaskSizes:
 
 
 def samples(tasks: Mapping[str, tuple[TaskCounts, TaskSizes]]) -> dict[str, dict[Labels, float]]:
-    """The series of each metric, by its name: labels (name and value, in the metric's order) to number.
+    """Returns the series of each metric, by its name: labels (name and value, in the metric's order) to number.
 
     Args:
         tasks: by the task's name.
@@ -93,7 +93,7 @@ def _of_task(counts: TaskCounts, sizes: TaskSizes) -> Iterator[tuple[MetricDefin
 
 
 def metric_by_name(name: str) -> MetricDefinition:
-    """The metric, by its own name or that which Kafka Streams gives it (``dropped-records-total``).
+    """Returns the metric, by its own name or that which Kafka Streams gives it (``dropped-records-total``).
 
     Raises:
         ConfigurationError: there is none, or the test driver does not have it.

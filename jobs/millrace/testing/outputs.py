@@ -1,4 +1,4 @@
-"""What a topology under test has written: topic by topic to be read, and all of it in order."""
+"""The outputs of a topology under test: topic by topic to be read, and all of them in order."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Outputs:
         self._may_be_any = bool(chosen) or any(":" in handler for handler in handlers)
 
     def queue(self, topic: str) -> deque[RawRecord]:
-        """The records of a topic that were not read yet.
+        """Returns the records of a topic that were not read yet.
 
         Raises:
             TopologyError: nothing writes to the topic.
@@ -90,7 +90,7 @@ class Outputs:
             onward.extend((batch.topic, record) for record in records)
             orders.append(batch.order)
         if len(orders) > 1:
-            onward = [onward[place] for place in sorted_places(concat_orders(orders)).tolist()]
+            onward = [onward[index] for index in sorted_places(concat_orders(orders)).tolist()]
         onward += unordered
         self._history += onward
         return onward
@@ -101,7 +101,7 @@ class Outputs:
         return set(self._produced)
 
     def history(self, *, internal: bool) -> list[tuple[str, TestRecord]]:
-        """All records since the start with their topics, in the order in which they were written.
+        """Returns all records since the start with their topics, in the order in which they were written.
 
         Args:
             internal: those of repartition topics as well, as bytes.

@@ -1,4 +1,4 @@
-"""What a test sees of any store of a topology, by its name."""
+"""The views of a topology's stores that a test gets by name."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class TestJoinStore:
         self._value_serde = value_serde
 
     def fetch(self, key: Any, from_time: int = 0, to_time: int = 2**63 - 1) -> list[tuple[int, Any]]:
-        """Timestamp (milliseconds) and value of a key's records within the bounds, both inclusive, by time."""
+        """Returns timestamp (milliseconds) and value of a key's records within the bounds, both inclusive, by time."""
         return [(time, value) for found, value, time in self.entries() if found == key and from_time <= time <= to_time]
 
     def entries(self) -> Iterator[tuple[Any, Any, int]]:
-        """Key, value and timestamp (milliseconds) of all records that have not expired."""
+        """Returns key, value and timestamp (milliseconds) of all records that have not expired."""
         for window_key, value, timestamp in self._store.all():
             key = self._key_serde.deserialize(window_key[:-WINDOW_SUFFIX_BYTES])
             yield key, self._value_serde.deserialize(value), timestamp
@@ -56,7 +56,7 @@ class TestWaitingStore:
         self._right_serde = right_serde
 
     def entries(self) -> Iterator[tuple[Any, Any, int, str]]:
-        """Key, value, timestamp (milliseconds) and side (``left`` or ``right``) of each, in the order of their turn."""
+        """Returns key, value, timestamp (milliseconds) and side (``left`` or ``right``) of each, in their order."""
         for data, values, _ in self._store.all():
             timestamp, is_left, key = read_waiting_key(data)
             serde = self._left_serde if is_left else self._right_serde
@@ -76,7 +76,7 @@ class TestSuppressionBuffer:
         self._value_serde = value_serde
 
     def entries(self) -> Iterator[tuple[Any, Any, int]]:
-        """Key, new value and timestamp (milliseconds) of each change, in the order in which they will go."""
+        """Returns key, new value and timestamp (milliseconds) of each change, in the order of their emission."""
         for key, change in self._buffer.all():
             value = None if change.new is None else self._value_serde.deserialize(change.new)
             yield self._key_serde.deserialize(key), value, change.context.timestamp
@@ -94,7 +94,7 @@ TestStore = (
 
 
 def store_view(part: SubTopology, spec: StoreSpec, store: object) -> TestStore:
-    """The store as keys and values.
+    """Returns the store as keys and values.
 
     Args:
         part: the sub-topology that has it.

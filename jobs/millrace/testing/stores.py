@@ -20,21 +20,21 @@ class TestKeyValueStore:
         self._value_serde = value_serde
 
     def get(self, key: Any) -> Any:
-        """The key's value, ``None`` where there is none."""
+        """Returns the key's value, ``None`` where there is none."""
         found = self._store.get(self._key_serde.serialize(key))
         return None if found is None else self._value_serde.deserialize(found[0])
 
     def get_timestamp(self, key: Any) -> int | None:
-        """The timestamp of the key's value, milliseconds."""
+        """Returns the timestamp of the key's value, milliseconds."""
         found = self._store.get(self._key_serde.serialize(key))
         return None if found is None else found[1]
 
     def all(self) -> dict[Any, Any]:
-        """All keys and values, in the order of the key bytes."""
+        """Returns all keys and values, in the order of the key bytes."""
         return {key: value for key, value, _ in self.entries()}
 
     def entries(self) -> Iterator[tuple[Any, Any, int]]:
-        """Key, value and timestamp (milliseconds) of all entries, in the order of the key bytes."""
+        """Returns key, value and timestamp (milliseconds) of all entries, in the order of the key bytes."""
         for key, value, timestamp in self._store.all():
             yield self._key_serde.deserialize(key), self._value_serde.deserialize(value), timestamp
 
@@ -51,16 +51,16 @@ class TestWindowStore:
         self._window_size_ms = window_size_ms
 
     def fetch(self, key: Any, from_start: int, to_start: int) -> dict[int, Any]:
-        """The values of a key by window start (milliseconds), for starts within the bounds, both inclusive."""
+        """Returns the values of a key by window start (milliseconds), for starts within the bounds, both inclusive."""
         found = self._store.fetch(self._key_serde.serialize(key), from_start, to_start)
         return {start: self._value_serde.deserialize(value) for start, value, _ in found}
 
     def all(self) -> dict[Windowed, Any]:
-        """All windows that have not expired."""
+        """Returns all windows that have not expired."""
         return {windowed: value for windowed, value, _ in self.entries()}
 
     def entries(self) -> Iterator[tuple[Windowed, Any, int]]:
-        """Windowed key, value and timestamp (milliseconds) of all windows that have not expired."""
+        """Returns windowed key, value and timestamp (milliseconds) of all windows that have not expired."""
         for key, start, value, timestamp in self._store.all():
             windowed = Windowed(self._key_serde.deserialize(key), start, min(start + self._window_size_ms, 2**63 - 1))
             yield windowed, self._value_serde.deserialize(value), timestamp
@@ -77,12 +77,12 @@ class TestSessionStore:
         self._value_serde = value_serde
 
     def fetch(self, key: Any) -> dict[Windowed, Any]:
-        """The sessions of a key, by their ends."""
+        """Returns the sessions of a key, by their ends."""
         sessions = self._store.find_sessions(self._key_serde.serialize(key), 0, 2**63 - 1)
         return {Windowed(key, at.start, at.end): self._value_serde.deserialize(at.value) for at in sessions}
 
     def all(self) -> dict[Windowed, Any]:
-        """All sessions that have not expired."""
+        """Returns all sessions that have not expired."""
         return {
             Windowed(self._key_serde.deserialize(key), at.start, at.end): self._value_serde.deserialize(at.value)
             for key, at in self._store.all()
@@ -100,17 +100,17 @@ class TestVersionedStore:
         self._value_serde = value_serde
 
     def get(self, key: Any, as_of: int | None = None) -> Any:
-        """The key's newest value, or the one at ``as_of`` (milliseconds); ``None`` where there is none."""
+        """Returns the key's newest value, or the one at ``as_of`` (milliseconds); ``None`` where there is none."""
         version = self.get_version(key, as_of)
         return None if version is None else version[0]
 
     def get_version(self, key: Any, as_of: int | None = None) -> tuple[Any, int, int | None] | None:
-        """As :meth:`get`, with the time since which the value is valid and, but for the newest, until when."""
+        """Returns the value as :meth:`get`, with the time since which it is valid and, unless newest, until when."""
         found = self._store.get(self._key_serde.serialize(key), as_of)
         return None if found is None else self._decoded(found)
 
     def versions(self, key: Any, from_time: int = 0, to_time: int = 2**63 - 1) -> list[tuple[Any, int, int | None]]:
-        """Value, start and end of the versions of a key that are valid within the bounds, both inclusive, by time."""
+        """Returns value, start and end of a key's versions that are valid within inclusive bounds, by time."""
         found = self._store.versions(self._key_serde.serialize(key), from_time, to_time)
         return [self._decoded(version) for version in found]
 

@@ -51,7 +51,7 @@ class RawRecord:
 
 
 def decoded(raw: RawRecord, key_serde: Serde, value_serde: Serde) -> TestRecord:
-    """The record with its key and value read."""
+    """Returns the record with its key and value read."""
     return TestRecord(
         None if raw.key is None else key_serde.deserialize(raw.key),
         None if raw.value is None else value_serde.deserialize(raw.value),
@@ -142,7 +142,7 @@ class TestInputTopic:
         self._pipe([self.raw(record) for record in records])
 
     def raw(self, record: TestRecord) -> RawRecord:
-        """The record as bytes; one without a timestamp takes the topic's clock and advances it."""
+        """Returns the record as bytes; one without a timestamp takes the topic's clock and advances it."""
         timestamp = record.timestamp
         if timestamp is None:
             timestamp = self._clock
@@ -200,7 +200,7 @@ class TestOutputTopic:
 
     @property
     def queue_size(self) -> int:
-        """How many records were not read yet."""
+        """The number of records that were not read yet."""
         return len(self._queue)
 
     def read_values(self) -> list[Any]:

@@ -17,39 +17,39 @@ class TopicTurns(Generic[RecordT]):
     """
 
     def __init__(self) -> None:
-        self._waiting: defaultdict[str, deque[tuple[int, RecordT]]] = defaultdict(deque)
+        self._buffered: defaultdict[str, deque[tuple[int, RecordT]]] = defaultdict(deque)
         self._heap: list[str] = []
 
     def __bool__(self) -> bool:
-        """Whether a record waits."""
+        """Returns whether a record is buffered."""
         return bool(self._heap)
 
     def add(self, topic: str, timestamp: int, record: RecordT) -> None:
         """Puts a record at the end of its topic."""
-        waiting = self._waiting[topic]
-        waiting.append((timestamp, record))
-        if len(waiting) == 1:
+        buffered = self._buffered[topic]
+        buffered.append((timestamp, record))
+        if len(buffered) == 1:
             self._offer(topic)
 
     def next(self) -> tuple[str, RecordT]:
         """Takes the next record, of which there must be one."""
         topic = self._poll()
-        waiting = self._waiting[topic]
-        _, record = waiting.popleft()
-        if waiting:
+        buffered = self._buffered[topic]
+        _, record = buffered.popleft()
+        if buffered:
             self._offer(topic)
         return topic, record
 
     def _time(self, topic: str) -> int:
-        return self._waiting[topic][0][0]
+        return self._buffered[topic][0][0]
 
     def _offer(self, topic: str) -> None:
-        heap, place, time = self._heap, len(self._heap), self._time(topic)
+        heap, index, time = self._heap, len(self._heap), self._time(topic)
         heap.append(topic)
-        while place > 0 and time < self._time(heap[(place - 1) // 2]):
-            heap[place] = heap[(place - 1) // 2]
-            place = (place - 1) // 2
-        heap[place] = topic
+        while index > 0 and time < self._time(heap[(index - 1) // 2]):
+            heap[index] = heap[(index - 1) // 2]
+            index = (index - 1) // 2
+        heap[index] = topic
 
     def _poll(self) -> str:
         heap = self._heap
@@ -59,13 +59,13 @@ class TopicTurns(Generic[RecordT]):
         return first
 
     def _sift_down(self, topic: str) -> None:
-        heap, place, time = self._heap, 0, self._time(topic)
-        while 2 * place + 1 < len(heap):
-            child = 2 * place + 1
+        heap, index, time = self._heap, 0, self._time(topic)
+        while 2 * index + 1 < len(heap):
+            child = 2 * index + 1
             if child + 1 < len(heap) and self._time(heap[child + 1]) < self._time(heap[child]):
                 child += 1
             if time <= self._time(heap[child]):
                 break
-            heap[place] = heap[child]
-            place = child
-        heap[place] = topic
+            heap[index] = heap[child]
+            index = child
+        heap[index] = topic

@@ -1,4 +1,4 @@
-"""What an aggregation computes: built-in ones that stay in Arrow, and ones made of the user's callables.
+"""Aggregators: built-in ones that stay in Arrow, and ones made of the user's callables.
 
 A built-in aggregator reads the record's value, or one field of it, and its result has a fixed type, so that a task can
 group a whole batch in columns. Their behaviour is in ``millrace.task``; here is only what they are.
@@ -29,7 +29,7 @@ class BuiltInAggregator:
 
 @dataclass(frozen=True)
 class CountAggregator(BuiltInAggregator):
-    """How many records; with ``field``, how many have it and not null. Result: 64-bit integer."""
+    """Counts the records; with ``field``, those in which it is not null. Result: 64-bit integer."""
 
     kind: ClassVar[str] = "count"
 
@@ -78,7 +78,7 @@ class LastAggregator(BuiltInAggregator):
 
 @dataclass(frozen=True)
 class CollectAggregator(BuiltInAggregator):
-    """All values in processing order, as a list."""
+    """Collects all values in a list, in processing order."""
 
     kind: ClassVar[str] = "collect"
 
@@ -102,14 +102,14 @@ class StructAggregator:
 
 @dataclass(frozen=True)
 class ReduceAggregator:
-    """``reducer(aggregate, value) -> aggregate``; the first value of a key is its first aggregate."""
+    """Reduces by ``reducer(aggregate, value) -> aggregate``; the first value of a key is its first aggregate."""
 
     reducer: Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
 class CallableAggregator:
-    """``initializer() -> aggregate`` and ``adder(key, value, aggregate) -> aggregate``."""
+    """Aggregates by ``initializer() -> aggregate`` and ``adder(key, value, aggregate) -> aggregate``."""
 
     initializer: Callable[[], Any]
     adder: Callable[[Any, Any, Any], Any]
@@ -120,7 +120,10 @@ Aggregator = BuiltInAggregator | StructAggregator | ReduceAggregator | CallableA
 
 @dataclass(frozen=True)
 class TableReduceAggregator:
-    """``adder(aggregate, value) -> aggregate`` and its inverse ``subtractor``; a first value is the first aggregate."""
+    """Reduces by ``adder(aggregate, value) -> aggregate`` and its inverse ``subtractor``.
+
+    A first value is the first aggregate.
+    """
 
     adder: Callable[[Any, Any], Any]
     subtractor: Callable[[Any, Any], Any]
@@ -128,7 +131,7 @@ class TableReduceAggregator:
 
 @dataclass(frozen=True)
 class TableCallableAggregator:
-    """``initializer() -> aggregate``, ``adder(key, value, aggregate) -> aggregate`` and its inverse ``subtractor``."""
+    """Aggregates by ``initializer() -> aggregate``, ``adder(key, value, aggregate) -> aggregate`` and its inverse."""
 
     initializer: Callable[[], Any]
     adder: Callable[[Any, Any, Any], Any]
@@ -141,53 +144,53 @@ TableAggregator = BuiltInAggregator | StructAggregator | TableReduceAggregator |
 
 @checks_arguments
 def count(field: str | None = None) -> CountAggregator:
-    """See :class:`CountAggregator`."""
+    """Returns a :class:`CountAggregator`."""
     return CountAggregator(field)
 
 
 @checks_arguments
 def sum_(field: str | None = None) -> SumAggregator:
-    """See :class:`SumAggregator`."""
+    """Returns a :class:`SumAggregator`."""
     return SumAggregator(field)
 
 
 @checks_arguments
 def min_(field: str | None = None) -> MinAggregator:
-    """See :class:`MinAggregator`."""
+    """Returns a :class:`MinAggregator`."""
     return MinAggregator(field)
 
 
 @checks_arguments
 def max_(field: str | None = None) -> MaxAggregator:
-    """See :class:`MaxAggregator`."""
+    """Returns a :class:`MaxAggregator`."""
     return MaxAggregator(field)
 
 
 @checks_arguments
 def avg(field: str | None = None) -> AvgAggregator:
-    """See :class:`AvgAggregator`."""
+    """Returns an :class:`AvgAggregator`."""
     return AvgAggregator(field)
 
 
 @checks_arguments
 def first(field: str | None = None) -> FirstAggregator:
-    """See :class:`FirstAggregator`."""
+    """Returns a :class:`FirstAggregator`."""
     return FirstAggregator(field)
 
 
 @checks_arguments
 def last(field: str | None = None) -> LastAggregator:
-    """See :class:`LastAggregator`."""
+    """Returns a :class:`LastAggregator`."""
     return LastAggregator(field)
 
 
 @checks_arguments
 def collect(field: str | None = None) -> CollectAggregator:
-    """See :class:`CollectAggregator`."""
+    """Returns a :class:`CollectAggregator`."""
     return CollectAggregator(field)
 
 
 @checks_arguments
 def struct(**fields: BuiltInAggregator) -> StructAggregator:
-    """See :class:`StructAggregator`: ``struct(total=sum_("amount"), payments=count())``."""
+    """Returns a :class:`StructAggregator`: ``struct(total=sum_("amount"), payments=count())``."""
     return StructAggregator(tuple(fields.items()))

@@ -59,7 +59,7 @@ _USES = {
 
 
 def checks_arguments(cls: CheckedT) -> CheckedT:
-    """Have a function, or a class's constructor and public methods, check their arguments.
+    """Makes a function, or a class's constructor and public methods, check their arguments.
 
     A wrong one is an ``ArgumentError`` that names the method, the node and topic where they are known, the argument and
     what to pass instead. A method with overloads that takes ``*arguments`` and ``**options`` is checked by the overload
@@ -313,7 +313,7 @@ def _where(method: str, owner: Any, given: Mapping[str, Any]) -> str:
 
 
 def node_of(owner: Any) -> str | None:
-    """Name of the node that a stream, table or group of the DSL is made by."""
+    """Returns the name of the node that a stream, table or group of the DSL is made by."""
     attributes = {} if isinstance(owner, type) or not hasattr(owner, "__dict__") else vars(owner)
     group = attributes.get("group") or attributes.get("_group")
     name = attributes.get("_name") if group is None else group.name

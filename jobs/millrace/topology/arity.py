@@ -1,13 +1,13 @@
-"""How many arguments a user's callable gets where Kafka Streams has two interfaces for it, with and without the key.
+"""The number of arguments that a user's callable gets where Kafka Streams has two interfaces, with and without the key.
 
-Java tells ``ValueMapper`` and ``ValueMapperWithKey`` apart by their types. Here the parameters of the callable do:
+Java distinguishes ``ValueMapper`` and ``ValueMapperWithKey`` by their types. Here the parameters of the callable do:
 
 1. Where only one number of arguments can be passed to it, that one is passed.
 2. Where several can (optional parameters, ``*args``), it gets as many as it requires; but the key as well if it is
    written in Python and its first parameter is called ``key`` (or ``k``, with or without underscores).
 3. Where it requires fewer than any of them (``*args`` alone, nothing but optional parameters), the operator decides:
    mappers, foreign-key extractors and timestamp extractors get the most, joiners the values alone.
-4. A built-in that does not tell its parameters (``str``, ``max``, ``operator.itemgetter("a")``) gets the fewest.
+4. A built-in without inspectable parameters (``str``, ``max``, ``operator.itemgetter("a")``) gets the fewest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, Class
 
 
 def arguments_taken(function: Callable[..., Any], choices: Sequence[int], *, undecided: int) -> int | None:
-    """The number of positional arguments to call ``function`` with.
+    """Returns the number of positional arguments to call ``function`` with.
 
     Args:
         function: any callable: a function, method, class, partial, built-in or object with ``__call__``.
@@ -73,7 +73,7 @@ class OfValue:
     function: Callable[[Any], Any]
 
     def __call__(self, _key: Any, value: Any, /) -> Any:
-        """What the mapper makes of the value."""
+        """Returns what the mapper makes of the value."""
         return self.function(value)
 
 
@@ -87,5 +87,5 @@ class KeyedJoiner:
     function: Callable[[Any, Any, Any], Any]
 
     def __call__(self, key: Any, value: Any, other_value: Any, /) -> Any:
-        """What the joiner makes of the values."""
+        """Returns what the joiner makes of the values."""
         return self.function(key, value, other_value)

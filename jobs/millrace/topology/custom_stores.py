@@ -21,8 +21,8 @@ class StateStore(Protocol):
       from there when the task opens again, on whichever host.
     - A store that is not ``persistent`` begins empty whenever it is opened, and is restored from its whole changelog.
     - A ``persistent`` one keeps the ``checkpoint`` that comes with each :meth:`write` in the same atomic step as the
-      entries, and returns the last one. It says how far the store is, so that only the rest is replayed. A store that
-      gives none back is restored whole.
+      entries, and returns the last one. It says how far the store is, so that only later changes are replayed. A store
+      that gives none back is restored whole.
 
     One thread at a time uses it, not always the same one: a restoration writes from a thread of its own. Every method
     may raise; the task is then closed, and its next attempt opens the store again. What it raises stops the task and is
@@ -40,7 +40,7 @@ class StateStore(Protocol):
         """Whether entries and checkpoint survive the process."""
 
     def init(self, directory: Path | None) -> None:
-        """Open the store.
+        """Opens the store.
 
         Args:
             directory: the task's directory, which no other process uses; a persistent store makes a file or directory
@@ -48,28 +48,28 @@ class StateStore(Protocol):
         """
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """Returns the value of a key."""
 
     def range(self, from_key: bytes, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries from ``from_key`` up to and without ``before`` (``None``: to the end), in the order of the bytes."""
+        """Returns the entries from ``from_key`` until before ``before`` (``None``: to the end), in the bytes' order."""
 
     def write(self, entries: Sequence[tuple[bytes, bytes | None]], checkpoint: bytes) -> None:
-        """Write entries (``None`` deletes) and the checkpoint: all of it or nothing, also when the process dies."""
+        """Writes entries (``None`` deletes) and the checkpoint: all of it or nothing, also when the process dies."""
 
     def checkpoint(self) -> bytes | None:
-        """The checkpoint of the last :meth:`write`, ``None`` before the first."""
+        """Returns the checkpoint of the last :meth:`write`, ``None`` before the first."""
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are."""
+        """Returns about how many keys there are."""
 
     def flush(self) -> None:
-        """Hand what was written to the operating system: it must survive the death of the process from here on."""
+        """Hands what was written to the operating system: it must survive the death of the process from here on."""
 
     def wipe(self) -> None:
-        """Remove all entries and the checkpoint; the store stays open."""
+        """Removes all entries and the checkpoint; the store stays open."""
 
     def close(self) -> None:
-        """Close the store. Called once."""
+        """Closes the store. It is called once."""
 
 
 StoreFactory: TypeAlias = Callable[[str], StateStore]

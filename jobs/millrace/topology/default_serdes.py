@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def default_serde(setting: str | Serde | None) -> Serde | None:
-    """The serde of ``default.key.serde`` or ``default.value.serde``.
+    """Returns the serde of ``default.key.serde`` or ``default.value.serde``.
 
     Raises:
         ConfigurationError: the name cannot be imported, or is no serde.
@@ -36,7 +36,9 @@ def default_serde(setting: str | Serde | None) -> Serde | None:
 
 
 def with_default_serdes(topology: FrozenTopology, config: StreamsConfig) -> FrozenTopology:
-    """The topology with a serde wherever it reads, writes or stores; checked. One that has them is given back equal.
+    """Returns the topology, checked, with a serde wherever it reads, writes or stores.
+
+    One that has them comes back equal.
 
     Raises:
         ConfigurationError: a default serde cannot be imported, or is none.

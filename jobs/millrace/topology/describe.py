@@ -16,7 +16,7 @@ from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
 
 
 def describe(topology: FrozenTopology) -> str:
-    """The description of ``topology``."""
+    """Returns the description of ``topology``."""
     return "Topologies:\n " + "".join("  " + _describe_part(part) for part in topology.parts)
 
 

@@ -1,4 +1,4 @@
-"""What deploying a topology over the running one would do to its state, in words."""
+"""The comparison of two topologies: what deploying one over the other would do to its state, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ON_UPDATE = EmitStrategy.WINDOW_UPDATE.value
 
 
 class ChangeKind(StrEnum):
-    """What happens to a store or an internal topic."""
+    """The kind of a change: what happens to a store or an internal topic."""
 
     ORPHANED = "orphaned"
     """It is not in the new topology; what it holds is not used any more."""
@@ -31,7 +31,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """One difference.
+    """A difference between two topologies.
 
     Args:
         kind: what happens.
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True)
 class TopologyDiff:
-    """All differences that touch state.
+    """The differences of two topologies that touch state.
 
     Args:
         changes: the worst kinds first.
@@ -62,7 +62,7 @@ class TopologyDiff:
         return any(change.kind in (ChangeKind.ORPHANED, ChangeKind.INCOMPATIBLE) for change in self.changes)
 
     def of_kind(self, kind: ChangeKind) -> tuple[Change, ...]:
-        """The changes of one kind."""
+        """Returns the changes of one kind."""
         return tuple(change for change in self.changes if change.kind is kind)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""When a windowed aggregation sends results.
+"""The emit strategy of a windowed aggregation: when it sends results.
 
 Source: ``org.apache.kafka.streams.kstream.EmitStrategy`` (KIP-825).
 """
@@ -9,7 +9,10 @@ from enum import StrEnum
 
 
 class EmitStrategy(StrEnum):
-    """When the results of windows go on. Made by :meth:`on_window_update` and :meth:`on_window_close`."""
+    """The choice of when the results of windows are emitted.
+
+    Made by :meth:`on_window_update` and :meth:`on_window_close`.
+    """
 
     WINDOW_UPDATE = "on window update"
     """With every record, or with every commit where the store is cached."""
@@ -18,10 +21,10 @@ class EmitStrategy(StrEnum):
 
     @classmethod
     def on_window_update(cls) -> EmitStrategy:
-        """A result for every update of a window: the default."""
+        """Emits a result for every update of a window: the default."""
         return cls.WINDOW_UPDATE
 
     @classmethod
     def on_window_close(cls) -> EmitStrategy:
-        """One final result for each window, when it closes."""
+        """Emits one final result for each window, when it closes."""
         return cls.WINDOW_CLOSE

@@ -84,7 +84,7 @@ _KEEPS_THE_KEY = (
 
 @dataclass(frozen=True)
 class RecordShape:
-    """What is known of the records that a node forwards."""
+    """The known shape of the records that a node forwards."""
 
     key: Shape = UNKNOWN
     value: Shape = UNKNOWN

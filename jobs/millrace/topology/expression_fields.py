@@ -1,4 +1,4 @@
-"""Which fields a pyarrow expression names, and how the names of the record's own parts are told from the value's.
+"""The fields that a pyarrow expression names: those of the value, and the record's own parts.
 
 One rule: a name is a field of the value where values have one of that name. ``key``, ``value`` and ``timestamp`` name
 the record's own parts where they have not. Whether they have must be known when the topology is built
@@ -22,7 +22,7 @@ Path = tuple[str, ...]
 
 
 class RecordPart(StrEnum):
-    """What an expression sees of a record besides the fields of its value."""
+    """A part of a record, besides the fields of its value, that an expression sees."""
 
     KEY = "key"
     VALUE = "value"
@@ -37,7 +37,7 @@ SHORT: dict[str, RecordPart] = {part.value: part for part in RecordPart}
 
 
 def record_key() -> pc.Expression:
-    """The record's key in an expression, also where values have a field ``key``.
+    """Returns the record's key in an expression, also where values have a field ``key``.
 
     Example::
 
@@ -47,17 +47,17 @@ def record_key() -> pc.Expression:
 
 
 def record_value() -> pc.Expression:
-    """The record's whole value in an expression, also where it has a field ``value``."""
+    """Returns the record's whole value in an expression, also where it has a field ``value``."""
     return pc.field(f"record.{RecordPart.VALUE}")
 
 
 def record_timestamp() -> pc.Expression:
-    """The record's event time in an expression, milliseconds, also where values have a field ``timestamp``."""
+    """Returns the record's event time in an expression, milliseconds, also where values have a field ``timestamp``."""
     return pc.field(f"record.{RecordPart.TIMESTAMP}")
 
 
 def value_field(name: str, *nested: str) -> pc.Expression:
-    """A field of the value in an expression, also where it is called ``key``, ``value`` or ``timestamp``.
+    """Returns a field of the value in an expression, also where it is called ``key``, ``value`` or ``timestamp``.
 
     Args:
         name: the field.
@@ -68,7 +68,7 @@ def value_field(name: str, *nested: str) -> pc.Expression:
 
 @dataclass(frozen=True)
 class ExpressionFields:
-    """What an expression names.
+    """The fields and parts of a record that an expression names.
 
     Args:
         paths: the fields, each once, in the order in which they appear.
@@ -88,7 +88,7 @@ class ExpressionFields:
 
 
 def fields_of(expression: pc.Expression) -> ExpressionFields:
-    """The fields that an expression names.
+    """Returns the fields that an expression names.
 
     Raises:
         TopologyError: it names a field by a number, which no process that it is sent to could read.
@@ -97,7 +97,7 @@ def fields_of(expression: pc.Expression) -> ExpressionFields:
 
 
 def serialized(expression: pc.Expression) -> bytes:
-    """The expression as it is sent to other processes; equal for equal expressions.
+    """Returns the expression as it is sent to other processes; equal for equal expressions.
 
     Raises:
         TopologyError: it cannot be sent.

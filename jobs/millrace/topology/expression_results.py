@@ -1,4 +1,4 @@
-"""One expression over the rows of one table, in Arrow."""
+"""The evaluation of an expression over the rows of a table, in Arrow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FATAL = (pa.ArrowMemoryError, pa.ArrowCancelled)
 
 
 def compute(expression: pc.Expression, make_table: Callable[[], pa.Table], check: Check | None) -> pa.Array | Exception:
-    """The expression's value for each row of a table, or why there is none.
+    """Returns the expression's value for each row of a table, or why there is none.
 
     Args:
         expression: what to compute.

@@ -54,7 +54,7 @@ class FieldTimestamp:
             )
 
     def __call__(self, key: Any, value: Any, timestamp: int, partition_time: int) -> int:
-        """The field's time, milliseconds.
+        """Returns the field's time, milliseconds.
 
         Raises:
             ProcessingError: it is no time, and ``on_invalid`` does not let that pass.
@@ -66,14 +66,14 @@ class FieldTimestamp:
         return event_time if event_time >= 0 else self.on_invalid_timestamp(key, value, event_time, partition_time)
 
     def on_invalid_timestamp(self, key: Any, value: Any, timestamp: int, partition_time: int) -> int:
-        """What ``on_invalid`` makes of it."""
+        """Returns what ``on_invalid`` makes of it."""
         try:
             return self.on_invalid.on_invalid_timestamp(key, value, timestamp, partition_time)
         except ProcessingError as error:
             raise ProcessingError(f"field {'.'.join(self.path)}: {error.message}", remedy=error.remedy) from error
 
     def extract_column(self, values: pa.Array | None, timestamps: Timestamps) -> Timestamps | None:
-        """The field's times; -1 where it has none."""
+        """Returns the field's times; -1 where it has none."""
         if values is None:
             return None
         column = _field_of(values, self.path)
@@ -113,7 +113,9 @@ class FieldTimestamp:
 def field_timestamp(
     *path: str, unit: str = "ms", on_invalid: ExtractRecordMetadataTimestamp | None = None
 ) -> FieldTimestamp:
-    """Event time from a field of the value, without a call for each record where the values are in columns.
+    """Returns an extractor of event time from a field of the value.
+
+    Where values are in columns, nothing is called for each record.
 
     Example::
 

@@ -12,7 +12,7 @@ _HEX_DIGITS = 12
 
 
 def fingerprint(topology: FrozenTopology) -> str:
-    """12 hexadecimal digits of the SHA-256 of the summary's canonical JSON.
+    """Returns 12 hexadecimal digits of the SHA-256 of the summary's canonical JSON.
 
     It covers names, kinds of operators, windows, stores, serdes and topics, and not the code of callables: it stays
     when a predicate changes, and over processes and machines.

@@ -73,7 +73,7 @@ class SubscriptionJoin:
 
 @dataclass(frozen=True)
 class SubscribeAgain:
-    """Where an inner join subscribes a row once more.
+    """The way by which an inner join subscribes a row once more.
 
     A response without a foreign row may have been the last word on a result that must go. If the row has changed
     before it came, that word is lost in Kafka Streams: the later subscription of an unchanged foreign key, or of a row
@@ -98,7 +98,7 @@ class ResponseJoin:
         table: name of the node that makes the primary table.
         joiner: ``(value, foreign value) -> value``, or a ``KeyedJoiner``.
         left_join: as in ``SubscriptionSend``; the same for ``value_serde``.
-        key_serde: tells rows apart; ``None`` takes the configuration's default.
+        key_serde: distinguishes rows; ``None`` takes the configuration's default.
         result: name of the node that takes the results.
         again: how a row is subscribed once more: by an inner join where its last response came too late (all
             subscriptions of a left join are answered), by both where a computed row was subscribed by another serde.
@@ -120,7 +120,7 @@ class PartitionedByKey:
     partitioner: Partitioner
 
     def __call__(self, topic: str, key: Any, _value: Any, partitions: int, /) -> Any:
-        """The partition of a record.
+        """Returns the partition of a record.
 
         Raises:
             InvalidPartitionError: several were chosen, or none.
@@ -133,5 +133,5 @@ class PartitionedAsPrimary:
     """Responses go where the primary row is; those to subscriptions of version 0 by the hash of their key."""
 
     def __call__(self, _topic: str, _key: Any, response: Response, _partitions: int, /) -> int | None:
-        """The partition of a response."""
+        """Returns the partition of a response."""
         return response.primary_partition

@@ -1,4 +1,4 @@
-"""From the logical graph to the frozen topology: order, node by node expansion, split into sub-topologies."""
+"""Freezing a logical graph into a topology: order, node by node expansion, split into sub-topologies."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from millrace.topology.versioned_plan import check_grace, with_versioned_semanti
 
 
 def freeze(graph: LogicalGraph) -> FrozenTopology:
-    """The topology of ``graph``.
+    """Returns the topology of ``graph``.
 
     Raises:
         TopologyError: the graph is empty or has a cycle, a name or topic is used twice, a store is unknown, or topics
@@ -84,7 +84,7 @@ def freeze(graph: LogicalGraph) -> FrozenTopology:
 def freeze_nodes(
     nodes: Iterable[Node], stores: Iterable[StoreSpec], global_stores: Mapping[str, str]
 ) -> FrozenTopology:
-    """The topology of nodes that were put together by hand, in the order in which they were added.
+    """Returns the topology of nodes that were put together by hand, in the order in which they were added.
 
     Args:
         nodes: the nodes.

@@ -12,7 +12,7 @@ _LEAST_BUCKETS = 16
 
 
 def string_hash(text: str) -> int:
-    """``String.hashCode`` of Java, as an unsigned 32-bit number."""
+    """Returns ``String.hashCode`` of Java, as an unsigned 32-bit number."""
     data = text.encode("utf-16-be")
     value = 0
     for high, low in zip(data[::2], data[1::2], strict=True):
@@ -21,7 +21,7 @@ def string_hash(text: str) -> int:
 
 
 def hash_order(texts: Iterable[str], *, sized: bool = False) -> list[str]:
-    """Distinct ``texts`` in the order of a ``HashMap`` or ``HashSet`` into which they were put one by one.
+    """Returns distinct ``texts`` in the order of a ``HashMap`` or ``HashSet`` into which they were put one by one.
 
     Args:
         texts: in the order of insertion.
@@ -62,14 +62,14 @@ class TreeOrder(Generic[T]):
     def add(self, item: T) -> None:
         """Adds ``item`` where it belongs by the order as it is now."""
         parent: _Entry[T] | None = None
-        place = self._root
+        current = self._root
         order = 0
-        while place is not None:
-            parent = place
-            order = self._compare(item, place.item)
+        while current is not None:
+            parent = current
+            order = self._compare(item, current.item)
             if order == 0:
                 return
-            place = place.left if order < 0 else place.right
+            current = current.left if order < 0 else current.right
         entry = _Entry(item, parent=parent)
         if parent is None:
             self._root = entry

@@ -1,4 +1,4 @@
-"""What nodes are called in pictures."""
+"""The labels of nodes in pictures."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def label(node: Node) -> str:
-    """A few words about what ``node`` does: ``filter``, ``count, 60000 ms windows``, the topic's name."""
+    """Returns a few words about what ``node`` does: ``filter``, ``count, 60000 ms windows``, the topic's name."""
     match node:
         case SourceNode():
             return ", ".join(node.topics)
@@ -55,7 +55,7 @@ def label(node: Node) -> str:
 
 
 def written_topic(sink: SinkNode) -> str:
-    """The topic of a sink, or how it is chosen."""
+    """Returns the topic of a sink, or how it is chosen."""
     if sink.topic is not None:
         return sink.topic
     assert sink.extractor is not None

@@ -1,4 +1,4 @@
-"""What a topology becomes under an application id, over topics with these numbers of partitions: tasks and topics.
+"""The layout of a topology: its tasks and topics, under an application id, over topics with their partitions.
 
 Everything that names a task's inputs, changelogs or transactional id derives them here. Names need no partitions; tasks
 do.
@@ -19,29 +19,29 @@ from millrace.topology.topology import FrozenTopology, SubTopology, full_topic_n
 
 
 def task_name(sub_topology: int, partition: int) -> str:
-    """Name of a task, for example ``1_3``."""
+    """Returns the name of a task, for example ``1_3``."""
     return f"{sub_topology}_{partition}"
 
 
 def task_numbers(task: str) -> tuple[int, int]:
-    """Sub-topology and partition of a task by its name."""
+    """Returns the sub-topology and partition of a task by its name."""
     sub_topology, _, partition = task.partition("_")
     return int(sub_topology), int(partition)
 
 
 def task_transactional_id(application_id: str, task: str) -> str:
-    """The transactional id under which a task commits."""
+    """Returns the transactional id under which a task commits."""
     return f"{application_id}-{task}"
 
 
 def start_transactional_id(application_id: str) -> str:
-    """The transactional id under which a driver commits where new partitions start."""
+    """Returns the transactional id under which a driver commits where new partitions start."""
     return f"{application_id}-start"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskLayout:
-    """One task.
+    """A task: its sub-topology, its partition and the topics that it reads.
 
     Args:
         name: its name, for example ``1_3``.
@@ -82,7 +82,7 @@ class SubTopologyLayout:
 
     @classmethod
     def of(cls, part: SubTopology, application_id: str) -> SubTopologyLayout:
-        """The topics of a sub-topology."""
+        """Returns the topics of a sub-topology."""
         topics = {store.name: store.changelog_topic(application_id) for store in part.stores}
         own = {store.name: store.own_changelog_topic(application_id) for store in part.stores}
         return cls(
@@ -94,11 +94,11 @@ class SubTopologyLayout:
         )
 
     def within(self, existing: Collection[str]) -> SubTopologyLayout:
-        """The same without input topics that do not exist."""
+        """Returns the same without input topics that do not exist."""
         return replace(self, inputs=tuple(topic for topic in self.inputs if topic in existing))
 
     def count(self, partitions: Mapping[str, int]) -> int:
-        """Number of tasks: as many as the input with the most partitions has; 0 without inputs.
+        """Returns the number of tasks: as many as the input with the most partitions has; 0 without inputs.
 
         Args:
             partitions: number of partitions of every input, by full name.
@@ -106,7 +106,7 @@ class SubTopologyLayout:
         return max((partitions[topic] for topic in self.inputs), default=0)
 
     def tasks(self, partitions: Mapping[str, int]) -> tuple[TaskLayout, ...]:
-        """The tasks, by their partitions.
+        """Returns the tasks, by their partitions.
 
         Args:
             partitions: number of partitions of every input, by full name.
@@ -114,7 +114,7 @@ class SubTopologyLayout:
         return tuple(self.task(number, partitions) for number in range(self.count(partitions)))
 
     def task(self, partition: int, partitions: Mapping[str, int]) -> TaskLayout:
-        """The task of a partition.
+        """Returns the task of a partition.
 
         Args:
             partition: the task's partition.
@@ -178,7 +178,7 @@ class ApplicationTopics:
         return frozenset({*self.repartition_topics, *self.own_changelogs.values()})
 
     def resets(self, part: SubTopology, default: str) -> dict[str, str]:
-        """Where each input of a sub-topology starts of which nothing is committed: ``earliest`` or ``latest``.
+        """Returns where each input without a committed offset starts: ``earliest`` or ``latest``.
 
         Args:
             part: the sub-topology.
@@ -207,7 +207,7 @@ class TopologyLayout:
 
     @classmethod
     def of(cls, topology: FrozenTopology, application_id: str, partitions: Mapping[str, int]) -> TopologyLayout:
-        """The layout over topics all of which exist.
+        """Returns the layout over topics all of which exist.
 
         Args:
             topology: the topology, patterns already matched.
@@ -220,7 +220,7 @@ class TopologyLayout:
     def over_inputs(
         cls, topology: FrozenTopology, application_id: str, partitions: Mapping[str, int]
     ) -> TopologyLayout:
-        """The layout that a start would give: repartition topics get the partitions that their inputs ask for.
+        """Returns the layout that a start would give: repartition topics get the partitions that their inputs ask for.
 
         Args:
             topology: the topology, patterns already matched.
@@ -249,12 +249,12 @@ class TopologyLayout:
     @property
     def inputs(self) -> list[TopicPartition]:
         """Every partition that a task reads."""
-        return [place for task in self.tasks.values() for place in task.inputs]
+        return [topic_partition for task in self.tasks.values() for topic_partition in task.inputs]
 
     @property
     def own_changelogs(self) -> list[TopicPartition]:
         """Every partition of the application's own changelogs."""
-        return [place for task in self.tasks.values() for place in task.own_changelogs.values()]
+        return [topic_partition for task in self.tasks.values() for topic_partition in task.own_changelogs.values()]
 
     @property
     def own_partitions(self) -> dict[str, int]:
@@ -268,7 +268,7 @@ class TopologyLayout:
 
 
 def layouts_of_summary(summary: Mapping[str, Any], application_id: str) -> tuple[SubTopologyLayout, ...]:
-    """The topics of each sub-topology of a summarized topology (:meth:`FrozenTopology.summary`), as of one itself.
+    """Returns the topics of each sub-topology of a summary (:meth:`FrozenTopology.summary`), as of a topology itself.
 
     Args:
         summary: of a topology that may not be at hand any more.

@@ -29,7 +29,7 @@ class LogicalNode:
     Args:
         name: unique name; children refer to it.
         parents: names of the nodes that feed it.
-        priority: place in the order in which nodes were appended; nodes enter the topology by it, after their parents.
+        priority: position among the appended nodes; nodes enter the topology in this order, after their parents.
     """
 
     name: str
@@ -95,7 +95,7 @@ class GlobalStoreInput(LogicalNode):
 
 @dataclass(frozen=True, kw_only=True)
 class Process(LogicalNode):
-    """One processor.
+    """A processor that a user wrote, with the stores that it reads.
 
     Args:
         operator: what it does.
@@ -262,7 +262,7 @@ AnyLogicalNode = (
 
 @dataclass(frozen=True, kw_only=True)
 class LogicalGraph:
-    """All logical nodes of an application, in the order in which they were appended.
+    """The logical nodes of an application, in the order in which they were appended.
 
     Args:
         nodes: the nodes; names are unique.
@@ -278,11 +278,11 @@ class LogicalGraph:
     stores: tuple[StoreSpec, ...] = ()
 
     def by_name(self) -> dict[str, AnyLogicalNode]:
-        """The nodes under their names."""
+        """Returns the nodes under their names."""
         return {node.name: node for node in self.nodes}
 
     def children(self) -> dict[str, list[AnyLogicalNode]]:
-        """The children of each node, in the order in which they were appended."""
+        """Returns the children of each node, in the order in which they were appended."""
         children: dict[str, list[AnyLogicalNode]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for parent in node.parents:
@@ -290,5 +290,5 @@ class LogicalGraph:
         return children
 
     def with_nodes(self, nodes: tuple[AnyLogicalNode, ...]) -> LogicalGraph:
-        """The same graph with other nodes."""
+        """Returns the same graph with other nodes."""
         return replace(self, nodes=nodes)

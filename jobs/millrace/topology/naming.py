@@ -79,7 +79,7 @@ _GENERATED_STREAM_NAME = re.compile(r"KSTREAM.*-[0-9]{10}")
 
 
 def problem_of_name(name: object) -> str:
-    """Why a broker would not take ``name`` for a topic, as a predicate: ``has 291 characters, and ...``; else empty."""
+    """Returns why a broker would refuse ``name`` for a topic: ``has 291 characters, and ...``; else empty."""
     if not isinstance(name, str):
         return "is no text"
     if not name:
@@ -94,7 +94,7 @@ def problem_of_name(name: object) -> str:
 
 
 def check_name(name: str, *, what: str) -> str:
-    """``name``, if it can be part of a topic name.
+    """Returns ``name``, if it can be part of a topic name.
 
     Args:
         name: the name to check.
@@ -135,15 +135,15 @@ def colliding_names(
 
 
 def is_generated_stream_name(name: str) -> bool:
-    """Whether ``name`` looks like one that was generated for a stream operator or its store."""
+    """Returns whether ``name`` looks like one that was generated for a stream operator or its store."""
     return _GENERATED_STREAM_NAME.fullmatch(name) is not None
 
 
 def is_generated_store_name(name: str) -> bool:
-    """Whether ``name`` looks like one that was generated for a store."""
+    """Returns whether ``name`` looks like one that was generated for a store."""
     return _GENERATED_STORE_NAME.fullmatch(name) is not None
 
 
 def repartition_topic_name(prefix: str) -> str:
-    """Name, without the application's prefix, of the repartition topic called ``prefix``."""
+    """Returns the name, without the application's prefix, of the repartition topic called ``prefix``."""
     return prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX

@@ -1,7 +1,7 @@
 """A mark for each node and store of a topology: another one where what it does has changed.
 
 Unlike :func:`millrace.topology.summary.summarize`, which is about state, marks see the functions: their code, defaults
-and what they close over. They tell people which nodes a change of code touches; nothing is decided by them.
+and what they close over. They show which nodes a change of code touches; nothing is decided by them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Plain = Callable[[Any], Any]
 
 
 def node_marks(topology: FrozenTopology) -> dict[str, str]:
-    """By ``node NAME`` and ``store NAME``, a short hash that is equal in every process for the same code."""
+    """Returns, by ``node NAME`` and ``store NAME``, a short hash that is equal in every process for the same code."""
     marks: dict[str, str] = {}
     for part in topology.sub_topologies:
         marks |= {f"node {node.name}": _mark(node) for node in part.nodes}
@@ -36,7 +36,7 @@ def node_marks(topology: FrozenTopology) -> dict[str, str]:
 
 
 def changed_marks(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """What is different, a line each: what does something else, what is new, what is gone."""
+    """Returns the differences, a line each: what does something else, what is new, what is gone."""
     kept = sorted(before.keys() & after.keys())
     return (
         *(f"{name} does something else" for name in kept if before[name] != after[name]),
@@ -112,7 +112,7 @@ def _of_object(value: Any, plain: _Plain) -> Any:
         return (kind, plain({each.name: getattr(value, each.name) for each in dataclasses.fields(value)}))
     if hasattr(value, "__dict__"):
         return (kind, plain(vars(value)))
-    # Expressions of Arrow have a text; what has an address in its own is told by its kind only.
+    # Expressions of Arrow have a text; what has an address in its own is identified by its kind only.
     text = str(value)
     return (kind, "" if " at 0x" in text else text)
 

@@ -1,4 +1,4 @@
-"""What a processor node does: frozen data, one class an operator. Its behaviour is a module of ``millrace.task``.
+"""The operators of processor nodes: frozen data, one class an operator. Their behaviour is in ``millrace.task``.
 
 A ``Predicate`` or ``Mapper`` is either a Python callable, called per record, or a pyarrow expression over the record,
 which stays in columns. What a name in an expression means is in :mod:`millrace.topology.expression_fields`.
@@ -53,7 +53,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Map:
-    """``(key, value) -> (key, value)``."""
+    """Maps ``(key, value) -> (key, value)``."""
 
     mapper: PairMapper
 
@@ -67,14 +67,14 @@ class MapValues:
 
 @dataclass(frozen=True)
 class FlatMap:
-    """``(key, value) -> iterable of (key, value)``."""
+    """Maps ``(key, value) -> iterable of (key, value)``."""
 
     mapper: Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
 class FlatMapValues:
-    """``(key, value) -> iterable of values``."""
+    """Maps ``(key, value) -> iterable of values``."""
 
     mapper: Callable[[Any, Any], Any]
 
@@ -162,16 +162,16 @@ class SessionAggregate:
 
 @dataclass(frozen=True)
 class CogroupAggregate:
-    """One input of a cogroup: adds its records to the aggregates of all inputs (KIP-150), which run together.
+    """An input of a cogroup: adds its records to the aggregates of all inputs (KIP-150), which run together.
 
     Args:
         joint: common name of the inputs: that of the node that merges their changes.
-        place: the input's place among them, from 0.
+        index: the input's position among them, from 0.
         aggregation: what its records do; all but the adder is the same for every input.
     """
 
     joint: str
-    place: int
+    index: int
     aggregation: StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate
 
 
@@ -195,7 +195,7 @@ class TableToStream:
 
 
 class JoinKind(StrEnum):
-    """What happens to a record without a partner."""
+    """The kind of a join: what happens to a record without a partner."""
 
     INNER = "inner"
     LEFT = "left"
@@ -245,7 +245,7 @@ class StreamGlobalTableJoin:
 
 
 class JoinSide(StrEnum):
-    """Which of the two streams of a join."""
+    """The side of a join: its left or its right stream."""
 
     LEFT = "left"
     RIGHT = "right"
@@ -261,7 +261,7 @@ class JoinBuffer:
 
 @dataclass(frozen=True)
 class StreamStreamJoin:
-    """One side of a stream-stream join; both sides run together, as ``joint`` says.
+    """A side of a stream-stream join; both sides run together, as ``joint`` says.
 
     Args:
         joint: common name of the nodes of the join.
@@ -317,7 +317,7 @@ class TableFilter:
     """A table's rows for which ``predicate`` is true, or, negated, is not; materialised where there is a ``store``.
 
     Args:
-        predicate: tells which rows.
+        predicate: which rows.
         negated: whether it is about the others.
         store: the store of the rows.
         of_versioned: the table is versioned, so that a row that does not match is a version all the same.
@@ -346,7 +346,7 @@ class TableMapValues:
 
 @dataclass(frozen=True)
 class TableTransformValues:
-    """As ``TableMapValues`` by a ``ValueTransformerWithKey``, which may use stores; called for deletions too.
+    """Transforms a table's values by a ``ValueTransformerWithKey``. It may use stores, and is called for deletions too.
 
     Args:
         supplier: makes the transformer.
@@ -358,7 +358,7 @@ class TableTransformValues:
 
 
 class TableJoinKind(StrEnum):
-    """Which rows a join of two tables has."""
+    """The kind of a join of two tables: which rows it has."""
 
     INNER = "inner"
     """Those of keys that both tables hold."""
@@ -446,7 +446,7 @@ class TableSuppress:
 
 
 def looked_up_table(operator: Operator) -> str | None:
-    """Name of the node whose table the operator looks up, besides what its parents forward."""
+    """Returns the name of the node whose table the operator looks up, besides what its parents forward."""
     match operator:
         case StreamTableJoin() | TableJoinSide() | SubscriptionJoin() | ResponseJoin():
             return operator.table
@@ -455,7 +455,7 @@ def looked_up_table(operator: Operator) -> str | None:
 
 
 def may_look_up_global_store(operator: Operator, store: str) -> bool:
-    """Whether the operator may read the global store ``store``, which stands in no node's list of stores."""
+    """Returns whether the operator may read the global store ``store``, which stands in no node's list of stores."""
     if isinstance(operator, ProcessRecords | TableTransformValues):
         return True
     return isinstance(operator, StreamGlobalTableJoin) and operator.store == store

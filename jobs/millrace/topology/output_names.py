@@ -10,14 +10,14 @@ from millrace.topology.topology import FrozenTopology
 
 
 def with_output_prefix(topology: FrozenTopology, prefix: str) -> FrozenTopology:
-    """The topology with a prefix in front of every topic that it writes to and that is not its own.
+    """Returns the topology with a prefix in front of every topic that it writes to and that is not its own.
 
     Args:
         topology: a frozen topology.
         prefix: for example ``orders-canary-``.
 
     Raises:
-        TopologyError: a sink chooses its topics by the records, so that nobody can know them before.
+        TopologyError: a sink chooses its topics by the records, so that they cannot be known before.
     """
     if topology.choosing_sinks:
         names = ", ".join(sink.name for sink in topology.choosing_sinks)

@@ -1,4 +1,4 @@
-"""What a user's partitioner may answer: one partition, several (KIP-837), none, or that the key decides."""
+"""The answers of a user's partitioner: one partition, several (KIP-837), none, or that the key decides."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InvalidPartitionError(ValueError):
 
 
 def chosen_partitions(answer: Any, count: int) -> list[int]:
-    """The partitions that an answer names: each once; ``DEFAULT_PARTITION`` where the key decides.
+    """Returns the partitions that an answer names: each once; ``DEFAULT_PARTITION`` where the key decides.
 
     Args:
         answer: what the partitioner returned.
@@ -42,7 +42,7 @@ def chosen_partitions(answer: Any, count: int) -> list[int]:
 
 
 def only_partition(answer: Any) -> Any:
-    """An answer that may name one partition only: the topics of foreign-key joins.
+    """Returns an answer that may name one partition only: the topics of foreign-key joins.
 
     Raises:
         InvalidPartitionError: it names several, or none.

@@ -1,4 +1,4 @@
-"""How many partitions the repartition topics get."""
+"""The numbers of partitions of repartition topics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from millrace.topology.topology import FrozenTopology, SubTopology
 
 
 def repartition_partition_counts(topology: FrozenTopology, partitions: Mapping[str, int]) -> dict[str, int]:
-    """Number of partitions of each repartition topic, by its name without the application prefix.
+    """Returns the number of partitions of each repartition topic, by its name without the application prefix.
 
     A topic gets the number that the user asked for; else that of the topics it is joined with; else as many as the
     inputs of the sub-topology that writes it have at most. As in Kafka Streams. Where topics feed each other in a
@@ -31,13 +31,13 @@ def repartition_partition_counts(topology: FrozenTopology, partitions: Mapping[s
         raise TopologyError(f"The number of partitions of these input topics is unknown: {', '.join(missing)}.")
     known |= {spec.name: spec.partitions for spec in topology.repartition_topics if spec.partitions is not None}
     group_of = {topic: group for group in topology.co_partition_groups for topic in group}
-    waiting = internal - known.keys()
-    while waiting:
-        found = {topic: count for topic in waiting if (count := _count(topology, topic, group_of, known)) is not None}
+    unknown = internal - known.keys()
+    while unknown:
+        found = {topic: count for topic in unknown if (count := _count(topology, topic, group_of, known)) is not None}
         if not found:
-            found = _counts_in_circles(topology, waiting, group_of, known)
+            found = _counts_in_circles(topology, unknown, group_of, known)
         known |= found
-        waiting -= found.keys()
+        unknown -= found.keys()
     _check_groups(topology, known)
     return {topic: known[topic] for topic in sorted(internal)}
 
@@ -59,7 +59,7 @@ def _count(
 
 
 def _counts_in_circles(
-    topology: FrozenTopology, waiting: set[str], group_of: Mapping[str, frozenset[str]], known: Mapping[str, int]
+    topology: FrozenTopology, unknown: set[str], group_of: Mapping[str, frozenset[str]], known: Mapping[str, int]
 ) -> dict[str, int]:
     """The numbers of topics none of which can be decided before the others: inputs that are not known do not count.
 
@@ -67,17 +67,17 @@ def _counts_in_circles(
         TopologyError: nothing known comes into the circle.
     """
     counts: dict[str, int] = {}
-    while undecided := [topic for part in topology.sub_topologies for topic in sorted(_topics(part) & waiting)]:
+    while undecided := [topic for part in topology.sub_topologies for topic in sorted(_topics(part) & unknown)]:
         progress = False
         for topic in undecided:
             inputs = _inputs_of_writers(topology, topic)
             candidates = [{**known, **counts}[other] for other in inputs if other in known or other in counts]
             if candidates:
                 counts[topic] = max(candidates)
-                waiting = waiting - {topic}
+                unknown = unknown - {topic}
                 progress = True
         if not progress:
-            raise TopologyError(f"The number of partitions cannot be derived for {', '.join(sorted(waiting))}.")
+            raise TopologyError(f"The number of partitions cannot be derived for {', '.join(sorted(unknown))}.")
     return {topic: max(counts[other] for other in group_of.get(topic, {topic}) if other in counts) for topic in counts}
 
 

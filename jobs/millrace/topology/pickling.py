@@ -1,4 +1,4 @@
-"""Whether a topology can be sent to the workers, and if not, which variable of which function is in the way.
+"""The check that a topology can be sent to the workers: if not, it names the function and the variable at fault.
 
 Workers get a topology as Spark sends functions: those of a module that can be imported go by their name, lambdas and
 functions inside functions with all that they refer to.
@@ -21,7 +21,7 @@ _DEEPEST = 8
 
 
 def check_picklable(topology: FrozenTopology | SubTopology) -> None:
-    """Refuse a topology that no worker could get.
+    """Refuses a topology that no worker could get.
 
     Raises:
         TopologyError: something that the user passed cannot be pickled; named are the node or store, the function with
@@ -83,7 +83,7 @@ def _parts(item: Any) -> Iterator[tuple[str, Any]]:
     """What an object is pickled with, under names for a message."""
     if isinstance(item, functools.partial):
         yield "function", item.func
-        yield from ((f"argument {place}", each) for place, each in enumerate(item.args))
+        yield from ((f"argument {index}", each) for index, each in enumerate(item.args))
         yield from ((f"argument {name}", each) for name, each in item.keywords.items())
     elif inspect.ismethod(item):
         yield "object", item.__self__
@@ -92,7 +92,7 @@ def _parts(item: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(item, Mapping):
         yield from ((f"entry {key!r}", each) for key, each in item.items())
     elif isinstance(item, list | tuple | set | frozenset):
-        yield from ((f"item {place}", each) for place, each in enumerate(item))
+        yield from ((f"item {index}", each) for index, each in enumerate(item))
     elif is_dataclass(item) and not isinstance(item, type):
         yield from ((field.name, getattr(item, field.name)) for field in fields(item))
     elif isinstance(item, type):
@@ -107,7 +107,7 @@ def _of_function(function: Any) -> Iterator[tuple[str, Any]]:
     found = inspect.getclosurevars(function)
     yield from ((f"closure variable {name}", each) for name, each in found.nonlocals.items())
     yield from ((f"global variable {name}", each) for name, each in found.globals.items())
-    yield from ((f"default of parameter {place}", each) for place, each in enumerate(function.__defaults__ or ()))
+    yield from ((f"default of parameter {index}", each) for index, each in enumerate(function.__defaults__ or ()))
     yield from ((f"default of {name}", each) for name, each in (function.__kwdefaults__ or {}).items())
 
 

@@ -42,7 +42,7 @@ text { font-family: system-ui, sans-serif; fill: #1f2933; }
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Position:
     """A node's upper left corner, in pixels."""
 
     node: Node
@@ -59,8 +59,8 @@ class _Place:
 
 
 def picture(topology: FrozenTopology) -> str:
-    """A complete SVG document."""
-    places: dict[str, _Place] = {}
+    """Returns a complete SVG document."""
+    positions: dict[str, _Position] = {}
     bands: list[str] = []
     columns = {part.number: _columns(part) for part in topology.parts}
     width = 2 * _MARGIN + _COLUMN * max(len(layout) for layout in columns.values())
@@ -71,10 +71,10 @@ def picture(topology: FrozenTopology) -> str:
         bands.append(_band(part, top, width, height))
         for x, column in enumerate(layout):
             for y, node in enumerate(column):
-                places[node.name] = _Place(node, 2 * _MARGIN + x * _COLUMN, top + _TITLE + y * _ROW)
+                positions[node.name] = _Position(node, 2 * _MARGIN + x * _COLUMN, top + _TITLE + y * _ROW)
         top += height + _BAND_GAP
-    body = [*bands, *_edges(places), *_edges_between(places), *_lookups(topology, places)]
-    body += [line for place in places.values() for line in _box(place)]
+    body = [*bands, *_edges(positions), *_edges_between(positions), *_lookups(topology, positions)]
+    body += [line for position in positions.values() for line in _box(position)]
     width += _MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{top:.0f}" viewBox="0 0 {width} {top:.0f}">\n'
@@ -115,34 +115,34 @@ def _band(part: SubTopology | GlobalStore, top: float, width: float, height: flo
     )
 
 
-def _edges(places: dict[str, _Place]) -> Iterator[str]:
-    for place in places.values():
-        for parent in _parents(place.node):
-            yield _curve(places[parent].right, place.left, "edge")
+def _edges(positions: dict[str, _Position]) -> Iterator[str]:
+    for position in positions.values():
+        for parent in _parents(position.node):
+            yield _curve(positions[parent].right, position.left, "edge")
 
 
-def _edges_between(places: dict[str, _Place]) -> Iterator[str]:
+def _edges_between(positions: dict[str, _Position]) -> Iterator[str]:
     """From the sink of a repartition topic to its source."""
     sources = {
-        topic: place
-        for place in places.values()
-        if isinstance(place.node, SourceNode) and place.node.internal
-        for topic in place.node.topics
+        topic: position
+        for position in positions.values()
+        if isinstance(position.node, SourceNode) and position.node.internal
+        for topic in position.node.topics
     }
-    for place in places.values():
-        if isinstance(place.node, SinkNode) and place.node.internal and place.node.topic in sources:
-            source = sources[place.node.topic]
-            start = (place.x + _BOX_WIDTH / 2, place.y + _BOX_HEIGHT)
+    for position in positions.values():
+        if isinstance(position.node, SinkNode) and position.node.internal and position.node.topic in sources:
+            source = sources[position.node.topic]
+            start = (position.x + _BOX_WIDTH / 2, position.y + _BOX_HEIGHT)
             end = (source.x + _BOX_WIDTH / 2, source.y)
             yield _curve(start, end, "edge between", vertical=True)
 
 
-def _lookups(topology: FrozenTopology, places: dict[str, _Place]) -> Iterator[str]:
+def _lookups(topology: FrozenTopology, positions: dict[str, _Position]) -> Iterator[str]:
     """From what makes a table to the nodes that look it up."""
-    for place in places.values():
-        if not isinstance(place.node, ProcessorNode):
+    for position in positions.values():
+        if not isinstance(position.node, ProcessorNode):
             continue
-        operator = place.node.operator
+        operator = position.node.operator
         table = looked_up_table(operator)
         makers = [] if table is None else [table]
         makers += [
@@ -151,8 +151,8 @@ def _lookups(topology: FrozenTopology, places: dict[str, _Place]) -> Iterator[st
             if may_look_up_global_store(operator, part.store.name)
         ]
         for maker in makers:
-            if maker in places and maker not in place.node.parents:
-                yield _curve(places[maker].right, place.left, "edge lookup")
+            if maker in positions and maker not in position.node.parents:
+                yield _curve(positions[maker].right, position.left, "edge lookup")
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float], style: str, *, vertical: bool = False) -> str:
@@ -165,32 +165,33 @@ def _curve(start: tuple[float, float], end: tuple[float, float], style: str, *, 
     return f'<path class="{style}" d="{path}" marker-end="url(#arrow)"/>'
 
 
-def _box(place: _Place) -> Iterator[str]:
-    node = place.node
+def _box(position: _Position) -> Iterator[str]:
+    node = position.node
     kind = "processor"
     if not isinstance(node, ProcessorNode):
         kind = "internal" if node.internal else "topic"
     radius = 5 if kind == "processor" else _BOX_HEIGHT / 2
-    middle = place.x + _BOX_WIDTH / 2
+    middle = position.x + _BOX_WIDTH / 2
     yield (
         f"<g><title>{escape(f'{node.name}: {label(node)}')}</title>"
-        f'<rect class="{kind}" x="{place.x}" y="{place.y}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="{radius}"/>'
-        f'<text class="label" x="{middle}" y="{place.y + 16}">{_short(label(node), _LONGEST_LABEL)}</text>'
-        f'<text class="name" x="{middle}" y="{place.y + 30}">{_short(node.name, _LONGEST_NAME)}</text></g>'
+        f'<rect class="{kind}" x="{position.x}" y="{position.y}" width="{_BOX_WIDTH}"'
+        f' height="{_BOX_HEIGHT}" rx="{radius}"/>'
+        f'<text class="label" x="{middle}" y="{position.y + 16}">{_short(label(node), _LONGEST_LABEL)}</text>'
+        f'<text class="name" x="{middle}" y="{position.y + 30}">{_short(node.name, _LONGEST_NAME)}</text></g>'
     )
     stores = node.stores if isinstance(node, ProcessorNode) else ()
     if stores:
-        top = place.y + _BOX_HEIGHT
+        top = position.y + _BOX_HEIGHT
         names = ", ".join(stores)
         yield (
             f"<g><title>{escape(names)}</title>"
-            f'<rect class="store" x="{place.x + 8}" y="{top}" width="{_BOX_WIDTH - 16}" height="{_STORE_HEIGHT}"/>'
+            f'<rect class="store" x="{position.x + 8}" y="{top}" width="{_BOX_WIDTH - 16}" height="{_STORE_HEIGHT}"/>'
             f'<text class="name" x="{middle}" y="{top + 12.5}">{_short(names, _LONGEST_NAME)}</text></g>'
         )
 
 
 def _short(text: str, longest: int) -> str:
-    """``text`` with its middle left out where it is too long: ends of generated names tell them apart."""
+    """``text`` with its middle left out where it is too long: the ends of generated names distinguish them."""
     if len(text) > longest:
         head = longest // 2 - 1
         text = f"{text[:head]}…{text[-(longest - head - 1) :]}"

@@ -1,4 +1,4 @@
-"""What processors are written against: ``org.apache.kafka.streams.processor.api`` (KIP-478, KIP-820).
+"""The Processor API: ``org.apache.kafka.streams.processor.api`` (KIP-478, KIP-820).
 
 A supplier is any callable without arguments that returns a new processor each time, most simply the class itself. It is
 sent to the workers, so it must be picklable: a class or function of a module, not an open file or a connection. Where
@@ -37,7 +37,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True)
 class Record(Generic[K, V]):
-    """One record. Each ``with_`` method returns a changed copy.
+    """A record. Each ``with_`` method returns a changed copy.
 
     Args:
         key: the key.
@@ -58,19 +58,19 @@ class Record(Generic[K, V]):
         _check_timestamp(self.timestamp)
 
     def with_key(self, key: NewK) -> Record[NewK, V]:
-        """With another key."""
+        """Returns a copy with another key."""
         return Record(key, self.value, self.timestamp, self.headers)
 
     def with_value(self, value: NewV) -> Record[K, NewV]:
-        """With another value."""
+        """Returns a copy with another value."""
         return Record(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> Record[K, V]:
-        """With another event time, milliseconds."""
+        """Returns a copy with another event time, milliseconds."""
         return replace(self, timestamp=timestamp)
 
     def with_headers(self, headers: Collection[tuple[str, bytes | None]]) -> Record[K, V]:
-        """With these headers instead of its own."""
+        """Returns a copy with these headers instead of its own."""
         return replace(self, headers=tuple(headers))
 
 
@@ -87,15 +87,15 @@ class FixedKeyRecord(Generic[K, V]):
         _check_timestamp(self.timestamp)
 
     def with_value(self, value: NewV) -> FixedKeyRecord[K, NewV]:
-        """With another value."""
+        """Returns a copy with another value."""
         return FixedKeyRecord(self.key, value, self.timestamp, self.headers)
 
     def with_timestamp(self, timestamp: int) -> FixedKeyRecord[K, V]:
-        """With another event time, milliseconds."""
+        """Returns a copy with another event time, milliseconds."""
         return replace(self, timestamp=timestamp)
 
     def with_headers(self, headers: Collection[tuple[str, bytes | None]]) -> FixedKeyRecord[K, V]:
-        """With these headers instead of its own."""
+        """Returns a copy with these headers instead of its own."""
         return replace(self, headers=tuple(headers))
 
 
@@ -108,7 +108,7 @@ def _check_timestamp(timestamp: int) -> None:
 
 @dataclass(frozen=True)
 class RecordMetadata:
-    """Where the input record came from.
+    """The topic, partition and offset of an input record.
 
     Args:
         topic: its topic; that of a repartition topic with the application's prefix.
@@ -122,7 +122,7 @@ class RecordMetadata:
 
 
 class PunctuationType(StrEnum):
-    """By which clock a punctuation is due."""
+    """The clock by which a punctuation is due."""
 
     STREAM_TIME = "stream time"
     """The largest timestamp of the task's records so far. Due first after the first record; after a gap only once."""
@@ -142,7 +142,7 @@ class Cancellable(Protocol):
 
 
 class ProcessingContext(Protocol):
-    """What every kind of processor is given by ``init``. Only to be used by that processor, in its own thread."""
+    """The context that ``init`` gives to every kind of processor. Only that processor may use it, in its own thread."""
 
     @property
     def application_id(self) -> str:
@@ -165,22 +165,22 @@ class ProcessingContext(Protocol):
         """Serde of values where none is named."""
 
     def app_configs(self) -> Mapping[str, Any]:
-        """The application's configuration, by dotted key."""
+        """Returns the application's configuration, by dotted key."""
 
     def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
-        """The settings whose key begins with ``prefix``, without it."""
+        """Returns the settings whose key begins with ``prefix``, without it."""
 
     def current_stream_time_ms(self) -> int:
-        """Largest timestamp of the task's records so far, milliseconds; -1 before the first."""
+        """Returns the largest timestamp of the task's records so far, milliseconds; -1 before the first."""
 
     def current_system_time_ms(self) -> int:
-        """The wall clock, milliseconds."""
+        """Returns the wall clock, milliseconds."""
 
     def record_metadata(self) -> RecordMetadata | None:
-        """Topic, partition and offset of the input record; ``None`` in ``init`` and in punctuations."""
+        """Returns topic, partition and offset of the input record; ``None`` in ``init`` and in punctuations."""
 
     def get_state_store(self, name: str) -> Any:
-        """A store that is connected to this processor, typed by its serdes (see ``millrace.topology.state_stores``).
+        """Returns a store connected to this processor, typed by its serdes (see ``millrace.topology.state_stores``).
 
         Raises:
             ProcessingError: it is not connected.
@@ -243,7 +243,7 @@ class Processor(ABC, Generic[K, V]):
     context: ProcessorContext
 
     def init(self, context: ProcessorContext) -> None:
-        """Called once, before anything else, with the stores open and restored."""
+        """Prepares the processor. It is called once, before anything else, with the stores open and restored."""
         self.context = context
 
     @abstractmethod
@@ -251,7 +251,10 @@ class Processor(ABC, Generic[K, V]):
         """Takes one record."""
 
     def close(self) -> None:
-        """Called when the task closes, or before a new processor takes its place. Not where the process dies."""
+        """Releases what the processor holds.
+
+        It is called when the task closes, or before a new processor replaces this one; not where the process dies.
+        """
 
 
 class FixedKeyProcessor(ABC, Generic[K, V]):
@@ -260,7 +263,7 @@ class FixedKeyProcessor(ABC, Generic[K, V]):
     context: FixedKeyProcessorContext
 
     def init(self, context: FixedKeyProcessorContext) -> None:
-        """As :meth:`Processor.init`."""
+        """Works like :meth:`Processor.init`."""
         self.context = context
 
     @abstractmethod
@@ -268,7 +271,7 @@ class FixedKeyProcessor(ABC, Generic[K, V]):
         """Takes one record."""
 
     def close(self) -> None:
-        """As :meth:`Processor.close`."""
+        """Works like :meth:`Processor.close`."""
 
 
 class ValueTransformerWithKey(ABC, Generic[K, V, VOut]):
@@ -277,15 +280,15 @@ class ValueTransformerWithKey(ABC, Generic[K, V, VOut]):
     context: ProcessingContext
 
     def init(self, context: ProcessingContext) -> None:
-        """As :meth:`Processor.init`; it cannot forward."""
+        """Works like :meth:`Processor.init`; it cannot forward."""
         self.context = context
 
     @abstractmethod
     def transform(self, key: K, value: V, /) -> VOut:
-        """The new value; ``value`` is ``None`` for a deletion."""
+        """Returns the new value; ``value`` is ``None`` for a deletion."""
 
     def close(self) -> None:
-        """As :meth:`Processor.close`."""
+        """Works like :meth:`Processor.close`."""
 
 
 ProcessorSupplier = Callable[[], Processor[Any, Any]]
@@ -297,7 +300,7 @@ class ConnectedStoreProvider(Protocol):
     """A supplier that brings stores along (KIP-401)."""
 
     def stores(self) -> Collection[StoreBuilder] | None:
-        """The stores to add and to connect to the processor."""
+        """Returns the stores to add and to connect to the processor."""
 
     def __call__(self) -> Any:
-        """A new processor."""
+        """Returns a new processor."""

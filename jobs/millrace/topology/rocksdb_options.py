@@ -1,4 +1,4 @@
-"""How RocksDB keeps a store: frozen data, per store or as the application's defaults."""
+"""The tuning of RocksDB: frozen data, per store or as the application's defaults."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RocksDBOptions:
             )
 
     def over(self, defaults: RocksDBOptions) -> RocksDBOptions:
-        """These options, with ``defaults`` for those that are ``None``."""
+        """Returns these options, with ``defaults`` for those that are ``None``."""
         names = self.__dataclass_fields__
         return RocksDBOptions(
             **{name: getattr(defaults, name) if getattr(self, name) is None else getattr(self, name) for name in names}

@@ -1,4 +1,4 @@
-"""What reaches each topic and store: refused are records that cannot be bytes where no serde is named.
+"""The flow of serdes to each topic and store: records that cannot be bytes are refused where no serde is named.
 
 A walk from the sources: a topic that is read without a serde gives bytes, one that is read with a serde gives values of
 it, and what a function makes of such values is taken for a value too, not for bytes. What a function makes of bytes
@@ -105,10 +105,10 @@ class _Problem:
 
 
 def check_serdes(topology: FrozenTopology) -> None:
-    """Refuse records that are no bytes where a topic or store has no serde.
+    """Refuses records that are no bytes where a topic or store has no serde.
 
     Raises:
-        TopologyError: there are some; the first place is described in full, the others are named.
+        TopologyError: there are some; the first topic or store is described in full, the others are named.
     """
     problems = {
         (problem.unset.where, problem.unset.part): problem
@@ -235,7 +235,7 @@ def _at_node(node: ProcessorNode, part: SubTopology, reached: _Record, made: _Re
     if isinstance(operator, SubscriptionSend):
         yield from _unsuited(operator.value_serde, reached.value)
         yield from _unsuited(operator.foreign_key_serde, made.key)
-    if isinstance(operator, _OF_FOREIGN_KEYS) or (isinstance(operator, CogroupAggregate) and operator.place):
+    if isinstance(operator, _OF_FOREIGN_KEYS) or (isinstance(operator, CogroupAggregate) and operator.index):
         return
     for name in node.stores:
         if is_only_connected(node, name) or name in {store.store.name for store in part.global_stores}:

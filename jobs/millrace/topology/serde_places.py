@@ -1,4 +1,4 @@
-"""Where serdes are named: what a message calls a topic or store, and the argument that gives it one."""
+"""The arguments that name serdes: what a message calls a topic or store, and the argument that gives it one."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from millrace.topology.stores import StoreSpec
 
 
 def topic_text(node: SourceNode | SinkNode) -> str:
-    """A source or sink and its topic."""
+    """Returns a source or sink and its topic."""
     if isinstance(node, SourceNode):
         return f"Source {node.name} of topic {', '.join(node.topics)}"
     return f"Sink {node.name} " + (f"to topic {node.topic}" if node.topic is not None else "to the topics it chooses")
 
 
 def repartition_option(reader: Operator | None) -> str:
-    """The option object that names the serdes of a repartition topic, by the operator that reads it."""
+    """Returns the option object that names the serdes of a repartition topic, by the operator that reads it."""
     match reader:
         case (
             StreamAggregate()
@@ -55,12 +55,12 @@ def repartition_option(reader: Operator | None) -> str:
 
 
 def store_text(store: StoreSpec, owner: ProcessorNode) -> str:
-    """A store and the node that writes it."""
+    """Returns a store and the node that writes it."""
     return f"Store {store.name} of node {owner.name}"
 
 
 def store_argument(owner: ProcessorNode) -> str:
-    """What names the serdes of a store of ``owner``; ``PART`` stands for key or value."""
+    """Returns what names the serdes of a store of ``owner``; ``PART`` stands for key or value."""
     match owner.operator:
         case ProcessRecords():
             return "PART_serde of its builder in Stores"

@@ -54,10 +54,13 @@ class SessionWindows:
         return cls(to_milliseconds(gap), to_milliseconds(grace))
 
     def with_longest_duration(self, longest: Duration) -> SessionWindows:
-        """The same, but no session grows longer than ``longest``: see ``longest_ms``. Not in Kafka Streams."""
+        """Returns the windows in which no session grows longer than ``longest``: see ``longest_ms``.
+
+        Not in Kafka Streams.
+        """
         return replace(self, longest_ms=to_milliseconds(longest))
 
     @property
     def least_retention_ms(self) -> int:
-        """How long a session must be kept after its end, milliseconds."""
+        """Milliseconds for which a session must be kept after its end."""
         return self.gap_ms + self.grace_ms

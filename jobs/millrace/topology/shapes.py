@@ -1,4 +1,4 @@
-"""What is known of keys and values at each node before any record comes: their type, or at least their fields."""
+"""The shapes of keys and values at each node, known before any record comes: their type, or at least their fields."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from millrace.topology.stores import StoreSpec
 
 @dataclass(frozen=True)
 class Shape:
-    """What is known of a column.
+    """The known shape of a column.
 
     Args:
         fields: names of its fields, empty where it is no object; ``None``: not known.
@@ -45,7 +45,7 @@ NO_OBJECT = Shape(fields=frozenset())
 
 
 def shape_of_type(kind: pa.DataType) -> Shape:
-    """The shape of a column of an Arrow type."""
+    """Returns the shape of a column of an Arrow type."""
     if pa.types.is_null(kind):
         return UNKNOWN
     names = [field.name for field in kind] if pa.types.is_struct(kind) else []
@@ -53,14 +53,14 @@ def shape_of_type(kind: pa.DataType) -> Shape:
 
 
 def shape_of_serde(serde: Serde | None) -> Shape:
-    """The shape of what a serde reads."""
+    """Returns the shape of what a serde reads."""
     if serde is None:
         return UNDECLARED
     return UNKNOWN if serde.arrow_type is None else shape_of_type(serde.arrow_type)
 
 
 def common_shape(shapes: list[Shape]) -> Shape:
-    """The shape of what comes from several parents."""
+    """Returns the shape of what comes from several parents."""
     if all(shape == shapes[0] for shape in shapes):
         return shapes[0]
     return UNKNOWN if any(shape.is_declared for shape in shapes) else UNDECLARED
@@ -69,7 +69,7 @@ def common_shape(shapes: list[Shape]) -> Shape:
 def shape_of_aggregate(
     aggregator: Aggregator | TableAggregator, values: Shape, store: str, stores: Mapping[str, StoreSpec]
 ) -> Shape:
-    """The shape of an aggregation's results.
+    """Returns the shape of an aggregation's results.
 
     Args:
         aggregator: what is computed.
@@ -94,7 +94,7 @@ def shape_of_aggregate(
 
 
 def shape_of_input(aggregator: BuiltInAggregator, values: Shape) -> Shape:
-    """The shape of the column that an aggregation reads."""
+    """Returns the shape of the column that an aggregation reads."""
     if aggregator.field is None:
         return values
     if values.type is None or not pa.types.is_struct(values.type):
@@ -103,7 +103,7 @@ def shape_of_input(aggregator: BuiltInAggregator, values: Shape) -> Shape:
 
 
 def shape_of_stored(store: str, stores: Mapping[str, StoreSpec]) -> Shape:
-    """The shape of what callables keep in a store, which may lack fields."""
+    """Returns the shape of what callables keep in a store, which may lack fields."""
     shape = shape_of_serde(stores[store].value_serde)
     if shape.fields is None:
         return shape

@@ -39,20 +39,20 @@ class SlidingWindows:
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
-        """Windows that take no late record (KIP-633)."""
+        """Returns the windows that take no late record (KIP-633)."""
         return cls(to_milliseconds(difference), 0)
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> SlidingWindows:
-        """Windows that take records until ``grace`` after their end (KIP-633)."""
+        """Returns the windows that take records until ``grace`` after their end (KIP-633)."""
         return cls(to_milliseconds(difference), to_milliseconds(grace))
 
     @property
     def size_ms(self) -> int:
-        """From a window's start to its end, which is inclusive, milliseconds."""
+        """The time from a window's start to its end, which is inclusive, milliseconds."""
         return self.difference_ms
 
     @property
     def least_retention_ms(self) -> int:
-        """How long a window must be kept after its start, milliseconds: later records copy from earlier windows."""
+        """Milliseconds for which a window must be kept after its start: later records copy from earlier windows."""
         return 2 * self.difference_ms + self.grace_ms

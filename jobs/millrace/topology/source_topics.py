@@ -1,4 +1,4 @@
-"""Which topics the sources of a topology read: named ones, and those that match a pattern (KIP-105)."""
+"""The topics that the sources of a topology read: named ones, and those that match a pattern (KIP-105)."""
 
 from __future__ import annotations
 
@@ -52,26 +52,26 @@ def check_pattern(node: SourceNode, others: Iterable[SourceNode]) -> None:
 
 
 def literal_prefix(pattern: re.Pattern[str]) -> str:
-    """How the names of all topics begin that the pattern matches; empty where it does not say."""
+    """Returns the common beginning of the names of all topics that the pattern matches; empty where it has none."""
     text = pattern.pattern
     if pattern.flags & re.IGNORECASE or "|" in text:
         return ""
     prefix = re.match(r"(?:[A-Za-z0-9_-]|\\[.-])*", text)
     assert prefix is not None
-    found, rest = prefix[0], text[prefix.end() :]
-    if rest[:1] in ("?", "*", "{"):
+    found, remaining = prefix[0], text[prefix.end() :]
+    if remaining[:1] in ("?", "*", "{"):
         # The last character need not be there.
         found = re.sub(r"\\?.$", "", found)
     return found.replace("\\", "")
 
 
 def patterns_of(topology: FrozenTopology) -> tuple[SourceNode, ...]:
-    """The sources that read what matches a pattern."""
+    """Returns the sources that read what matches a pattern."""
     return tuple(source for part in topology.sub_topologies for source in part.sources if source.pattern is not None)
 
 
 def with_matched_topics(topology: FrozenTopology, existing: Iterable[str], application_id: str) -> FrozenTopology:
-    """The topology whose patterns stand for the topics that there are.
+    """Returns the topology with its patterns replaced by the topics that exist.
 
     A pattern never matches what is the broker's or Millrace's own (names that begin with ``__`` or ``_millrace-``), nor
     the application's repartition and changelog topics, nor topics of global stores. As in Kafka Streams it may match a

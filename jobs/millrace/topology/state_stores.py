@@ -71,13 +71,13 @@ class VersionedKeyValueStore(Protocol[K_contra, V]):
         """Puts a tombstone; returns the version that was valid at ``timestamp``."""
 
     def get(self, key: K_contra, as_of: int | None = None) -> VersionedRecord[V] | None:
-        """The newest version, or the one that is valid at ``as_of``; ``None`` where there is none.
+        """Returns the newest version, or the one that is valid at ``as_of``; ``None`` where there is none.
 
         Further back than the history retention only a newest version is found.
         """
 
     def versions(self, key: K_contra, from_time: int, to_time: int) -> list[VersionedRecord[V]]:
-        """The versions that are valid at some time within the bounds, both inclusive, by timestamp."""
+        """Returns the versions that are valid at some time within the bounds, both inclusive, by timestamp."""
 
 
 class ReadOnlyKeyValueStore(Protocol[K, V_co]):
@@ -88,25 +88,25 @@ class ReadOnlyKeyValueStore(Protocol[K, V_co]):
         """Name of the store."""
 
     def get(self, key: K) -> V_co | None:
-        """The key's value, ``None`` where there is none."""
+        """Returns the key's value, ``None`` where there is none."""
 
     def range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V_co]]:
         """Keys and values of a range of key bytes, both ends included; ``None`` leaves an end open."""
 
     def reverse_range(self, from_key: K | None, to_key: K | None) -> Iterator[tuple[K, V_co]]:
-        """As :meth:`range`, from the end."""
+        """Works like :meth:`range`, from the end."""
 
     def all(self) -> Iterator[tuple[K, V_co]]:
-        """Every key and value."""
+        """Returns every key and value."""
 
     def reverse_all(self) -> Iterator[tuple[K, V_co]]:
-        """As :meth:`all`, from the end."""
+        """Works like :meth:`all`, from the end."""
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde | None = None) -> Iterator[tuple[K, V_co]]:
         """Keys whose bytes begin with those of ``prefix`` (KIP-614); without a serde it is written as a key."""
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are."""
+        """Returns about how many keys there are."""
 
 
 class KeyValueStore(ReadOnlyKeyValueStore[K, V], Protocol):
@@ -137,24 +137,26 @@ class ReadOnlyWindowStore(Protocol[K_contra, V_co]):
     @overload
     def fetch(self, key: K_contra, time_from: int, time_to: int, /) -> Iterator[tuple[int, V_co]]: ...
     def fetch(self, key: K_contra, time: int, time_to: int | None = None, /) -> Any:
-        """The value of the window of a key that starts at ``time``; with two times start and value of all between them.
+        """Returns the value of the key's window that starts at ``time``.
+
+        With two times, it returns start and value of all windows between them.
 
         The bounds are included, and the windows come by their start.
         """
 
     def backward_fetch(self, key: K_contra, time_from: int, time_to: int) -> Iterator[tuple[int, V_co]]:
-        """As ``fetch(key, time_from, time_to)``, from the latest."""
+        """Works like ``fetch(key, time_from, time_to)``, from the latest."""
 
     def fetch_range(
         self, from_key: K_contra | None, to_key: K_contra | None, time_from: int, time_to: int
     ) -> Iterator[tuple[Windowed, V_co]]:
-        """Windowed keys and values of a range of keys and of starts, both ends included."""
+        """Returns windowed keys and values of a range of keys and of starts, both ends included."""
 
     def fetch_all(self, time_from: int, time_to: int) -> Iterator[tuple[Windowed, V_co]]:
-        """Windowed keys and values of all windows that start in the range, both ends included."""
+        """Returns windowed keys and values of all windows that start in the range, both ends included."""
 
     def all(self) -> Iterator[tuple[Windowed, V_co]]:
-        """Everything that has not expired."""
+        """Returns all entries that have not expired."""
 
 
 class WindowStore(ReadOnlyWindowStore[K_contra, V], Protocol):
@@ -172,16 +174,16 @@ class ReadOnlySessionStore(Protocol[K_contra, V_co]):
         """Name of the store."""
 
     def fetch(self, key: K_contra) -> Iterator[tuple[Windowed, V_co]]:
-        """All sessions of a key, by end, then start."""
+        """Returns all sessions of a key, by end, then start."""
 
     def backward_fetch(self, key: K_contra) -> Iterator[tuple[Windowed, V_co]]:
-        """As :meth:`fetch`, from the latest."""
+        """Works like :meth:`fetch`, from the latest."""
 
     def fetch_session(self, key: K_contra, earliest_start: int, latest_end: int) -> V_co | None:
-        """The value of the session with exactly these bounds."""
+        """Returns the value of the session with exactly these bounds."""
 
     def find_sessions(self, key: K_contra, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, V_co]]:
-        """The sessions of a key that end at or after ``earliest_end`` and start at or before ``latest_start``."""
+        """Returns the key's sessions that end at or after ``earliest_end`` and start at or before ``latest_start``."""
 
 
 class SessionStore(ReadOnlySessionStore[K_contra, V], Protocol):

@@ -21,7 +21,7 @@ from millrace.topology.windows import Duration, to_milliseconds
 class StoreBuilder:
     """A store to be added to a topology. Each ``with_`` method returns a changed copy.
 
-    As in Kafka Streams it is logged and not cached unless told otherwise.
+    As in Kafka Streams it is logged and not cached unless set otherwise.
 
     Args:
         spec: the store.
@@ -35,32 +35,33 @@ class StoreBuilder:
         return self.spec.name
 
     def with_caching_enabled(self) -> StoreBuilder:
-        """Only the last write of a key within one commit goes to the changelog; versioned stores are never cached."""
+        """Sends only the last write of a key within one commit to the changelog; versioned stores are never cached."""
         return StoreBuilder(replace(self.spec, cached=self.spec.kind is not StoreKind.VERSIONED))
 
     def with_caching_disabled(self) -> StoreBuilder:
-        """Every write goes to the changelog."""
+        """Sends every write to the changelog."""
         return StoreBuilder(replace(self.spec, cached=False))
 
     def with_rocksdb_options(self, options: RocksDBOptions) -> StoreBuilder:
-        """With a tuning of RocksDB for this store."""
+        """Sets a tuning of RocksDB for this store."""
         return StoreBuilder(replace(self.spec, rocksdb=options))
 
     def with_logging_enabled(self, settings: Mapping[str, str] | None = None) -> StoreBuilder:
-        """Backed by a changelog topic with these topic settings over its defaults."""
+        """Backs the store by a changelog topic with these topic settings over its defaults."""
         pairs = tuple(sorted((key, str(value)) for key, value in (settings or {}).items()))
         return StoreBuilder(replace(self.spec, logged=True, changelog_settings=pairs))
 
     def with_logging_disabled(self) -> StoreBuilder:
-        """Without a changelog topic: the store starts empty wherever its task moves."""
+        """Keeps no changelog topic: the store starts empty wherever its task moves."""
         return StoreBuilder(replace(self.spec, logged=False, changelog_settings=()))
 
 
 @checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class StoreSupplier:
-    """Where a store keeps its bytes, and the shape of its keys. Made by :class:`Stores`, and taken by its builders,
-    ``Materialized.as_`` and ``StreamJoined``.
+    """The place where a store keeps its bytes, and the shape of its keys.
+
+    Made by :class:`Stores`, and taken by its builders, ``Materialized.as_`` and ``StreamJoined``.
 
     Args:
         name: name of the store.
@@ -85,11 +86,11 @@ class StoreSupplier:
     rocksdb: RocksDBOptions | None = None
 
     def with_rocksdb_options(self, options: RocksDBOptions) -> StoreSupplier:
-        """With a tuning of RocksDB for this store."""
+        """Sets a tuning of RocksDB for this store."""
         return replace(self, rocksdb=options)
 
     def place(self, spec: StoreSpec) -> StoreSpec:
-        """``spec`` where this supplier says."""
+        """Returns ``spec`` with the backend that this supplier names."""
         return replace(
             spec,
             backend=self.backend,
@@ -121,7 +122,7 @@ class Stores:
 
     @staticmethod
     def persistent_timestamped_key_value_store(name: str) -> StoreSupplier:
-        """As :meth:`persistent_key_value_store`: here every store keeps timestamps (KIP-258)."""
+        """Works like :meth:`persistent_key_value_store`: here every store keeps timestamps (KIP-258)."""
         return _key_value(name, StoreBackend.ROCKSDB)
 
     @staticmethod
@@ -161,20 +162,20 @@ class Stores:
         *,
         retain_duplicates: bool = False,
     ) -> StoreSupplier:
-        """As :meth:`persistent_window_store`, in a store of your own."""
+        """Works like :meth:`persistent_window_store`, in a store of your own."""
         supplier = _window(name, retention, window_size, StoreBackend.MEMORY, retain_duplicates=retain_duplicates)
         return replace(supplier, custom=factory)
 
     @staticmethod
     def custom_session_store(name: str, retention: Duration, factory: StoreFactory) -> StoreSupplier:
-        """As :meth:`persistent_session_store`, in a store of your own."""
+        """Works like :meth:`persistent_session_store`, in a store of your own."""
         return replace(_session(name, retention, StoreBackend.MEMORY), custom=factory)
 
     @staticmethod
     def persistent_window_store(
         name: str, retention: Duration, window_size: Duration, *, retain_duplicates: bool = False
     ) -> StoreSupplier:
-        """Values by key and window start, in RocksDB.
+        """Returns the values by key and window start, in RocksDB.
 
         Args:
             name: name of the store.
@@ -191,19 +192,19 @@ class Stores:
     def persistent_timestamped_window_store(
         name: str, retention: Duration, window_size: Duration, *, retain_duplicates: bool = False
     ) -> StoreSupplier:
-        """As :meth:`persistent_window_store`: here every store keeps timestamps (KIP-258)."""
+        """Works like :meth:`persistent_window_store`: here every store keeps timestamps (KIP-258)."""
         return _window(name, retention, window_size, StoreBackend.ROCKSDB, retain_duplicates=retain_duplicates)
 
     @staticmethod
     def in_memory_window_store(
         name: str, retention: Duration, window_size: Duration, *, retain_duplicates: bool = False
     ) -> StoreSupplier:
-        """As :meth:`persistent_window_store`, in memory."""
+        """Works like :meth:`persistent_window_store`, in memory."""
         return _window(name, retention, window_size, StoreBackend.MEMORY, retain_duplicates=retain_duplicates)
 
     @staticmethod
     def persistent_session_store(name: str, retention: Duration) -> StoreSupplier:
-        """Values by key, start and end of a session, in RocksDB.
+        """Returns the values by key, start and end of a session, in RocksDB.
 
         Args:
             name: name of the store.
@@ -216,14 +217,14 @@ class Stores:
 
     @staticmethod
     def in_memory_session_store(name: str, retention: Duration) -> StoreSupplier:
-        """As :meth:`persistent_session_store`, in memory."""
+        """Works like :meth:`persistent_session_store`, in memory."""
         return _session(name, retention, StoreBackend.MEMORY)
 
     @staticmethod
     def persistent_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> VersionedStoreSupplier:
-        """A store that keeps the history of each key in RocksDB (KIP-889), for processors and for ``Materialized.as_``.
+        """Returns a store with the history of each key in RocksDB (KIP-889), for processors and ``Materialized.as_``.
 
         Args:
             name: name of the store.
@@ -241,49 +242,49 @@ class Stores:
     def in_memory_versioned_key_value_store(
         name: str, history_retention: Duration, segment_interval: Duration | None = None
     ) -> VersionedStoreSupplier:
-        """As :meth:`persistent_versioned_key_value_store`, in memory. Kafka Streams has no such store."""
+        """Works like :meth:`persistent_versioned_key_value_store`, in memory. Kafka Streams has no such store."""
         return versioned_store(name, history_retention, segment_interval, StoreBackend.MEMORY)
 
     @staticmethod
     def versioned_key_value_store_builder(
         supplier: VersionedStoreSupplier, key_serde: Serde | None, value_serde: Serde | None
     ) -> StoreBuilder:
-        """A versioned store: its puts and deletes have timestamps, and it tells what was valid at a time."""
+        """Returns a versioned store: its puts and deletes have timestamps, and it answers what was valid at a time."""
         return StoreBuilder(supplier.spec(key_serde=key_serde, value_serde=value_serde))
 
     @staticmethod
     def key_value_store_builder(
         supplier: StoreSupplier, key_serde: Serde | None, value_serde: Serde | None
     ) -> StoreBuilder:
-        """A store of plain values. A serde of ``None`` takes the default (bytes)."""
+        """Returns a store of plain values. A serde of ``None`` takes the default (bytes)."""
         return _builder(supplier, StoreKind.KEY_VALUE, key_serde, value_serde, timestamped=False)
 
     @staticmethod
     def timestamped_key_value_store_builder(
         supplier: StoreSupplier, key_serde: Serde | None, value_serde: Serde | None
     ) -> StoreBuilder:
-        """A store of :class:`~millrace.topology.state_stores.ValueAndTimestamp`."""
+        """Returns a store of :class:`~millrace.topology.state_stores.ValueAndTimestamp`."""
         return _builder(supplier, StoreKind.KEY_VALUE, key_serde, value_serde, timestamped=True)
 
     @staticmethod
     def window_store_builder(
         supplier: StoreSupplier, key_serde: Serde | None, value_serde: Serde | None
     ) -> StoreBuilder:
-        """A window store of plain values."""
+        """Returns a window store of plain values."""
         return _builder(supplier, StoreKind.WINDOW, key_serde, value_serde, timestamped=False)
 
     @staticmethod
     def timestamped_window_store_builder(
         supplier: StoreSupplier, key_serde: Serde | None, value_serde: Serde | None
     ) -> StoreBuilder:
-        """A window store of :class:`~millrace.topology.state_stores.ValueAndTimestamp`."""
+        """Returns a window store of :class:`~millrace.topology.state_stores.ValueAndTimestamp`."""
         return _builder(supplier, StoreKind.WINDOW, key_serde, value_serde, timestamped=True)
 
     @staticmethod
     def session_store_builder(
         supplier: StoreSupplier, key_serde: Serde | None, value_serde: Serde | None
     ) -> StoreBuilder:
-        """A session store."""
+        """Returns a session store."""
         return _builder(supplier, StoreKind.SESSION, key_serde, value_serde, timestamped=False)
 
 

@@ -1,4 +1,4 @@
-"""What a state store is: frozen data. The stores themselves are in ``millrace.state``."""
+"""The specifications of state stores: frozen data. The stores themselves are in ``millrace.state``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StoreKind(StrEnum):
 
 
 class StoreBackend(StrEnum):
-    """Where a store keeps its bytes."""
+    """The backend in which a store keeps its bytes."""
 
     ROCKSDB = "rocksdb"
     MEMORY = "memory"
@@ -31,7 +31,7 @@ class StoreBackend(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSpec:
-    """One state store of a sub-topology.
+    """A state store of a sub-topology.
 
     Args:
         name: store name, unique in the topology.
@@ -98,13 +98,13 @@ class StoreSpec:
         return self.cached and by_key and not self.retains_duplicates and self.capacity is None
 
     def changelog_topic(self, application_id: str) -> str | None:
-        """Name of the topic that backs the store, ``None`` where it is not logged."""
+        """Returns the name of the topic that backs the store, ``None`` where it is not logged."""
         if self.source_topic is not None:
             return self.source_topic
         return changelog_topic_name(self.name, application_id) if self.logged else None
 
     def own_changelog_topic(self, application_id: str) -> str | None:
-        """Name of the changelog that the application creates, writes and deletes.
+        """Returns the name of the changelog that the application creates, writes and deletes.
 
         ``None`` where the store is not logged, and where an input topic serves as its changelog: that one is another's.
         """
@@ -112,5 +112,5 @@ class StoreSpec:
 
 
 def changelog_topic_name(store: str, application_id: str) -> str:
-    """Name of the changelog topic of a store, as Kafka Streams gives it."""
+    """Returns the name of the changelog topic of a store, as Kafka Streams gives it."""
     return f"{application_id}-{store}-changelog"

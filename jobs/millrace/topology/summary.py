@@ -37,7 +37,7 @@ SUMMARY_VERSION = 1
 
 
 def summarize(topology: FrozenTopology) -> dict[str, Any]:
-    """What identifies ``topology`` and its state. Callables are not part of it, only where they stand.
+    """Returns what identifies ``topology`` and its state. Callables are not part of it, only the nodes that have them.
 
     Returns:
         ``version``; ``sub_topologies``: lists of nodes; ``stores`` and ``repartition_topics`` by name;
@@ -61,7 +61,10 @@ def summarize(topology: FrozenTopology) -> dict[str, Any]:
 
 
 def numbered_parts(summary: Mapping[str, Any]) -> list[tuple[int, list[dict[str, Any]]]]:
-    """The sub-topologies of a summary: number and nodes. Global stores are numbered among them, and stand elsewhere."""
+    """Returns the sub-topologies of a summary: number and nodes.
+
+    Global stores are numbered among them, but listed elsewhere.
+    """
     taken = {each["number"] for each in summary.get("global_stores", {}).values()}
     parts = summary.get("sub_topologies", ())
     numbers = (number for number in itertools.count() if number not in taken)
@@ -171,7 +174,7 @@ def _global_store(part: GlobalStore) -> dict[str, Any]:
 
 
 def owners_of(part: SubTopology, store: str) -> list[ProcessorNode]:
-    """The nodes that write a store: the first one that has it, and the other inputs of its cogroup.
+    """Returns the nodes that write a store: the first one that has it, and the other inputs of its cogroup.
 
     A processor that a user wrote may only look into the store of another operator; one that none of these has belongs
     to all the processors that are connected to it.
@@ -185,7 +188,7 @@ def owners_of(part: SubTopology, store: str) -> list[ProcessorNode]:
 
 
 def is_only_connected(node: ProcessorNode, store: str) -> bool:
-    """Whether a store of the node is one that a user connected to it."""
+    """Returns whether a store of the node is one that a user connected to it."""
     operator = node.operator
     return isinstance(operator, ProcessRecords) or (
         isinstance(operator, TableTransformValues) and operator.store != store
@@ -193,7 +196,7 @@ def is_only_connected(node: ProcessorNode, store: str) -> bool:
 
 
 def written_by(owner: ProcessorNode) -> Operator:
-    """What makes the content of a store; a cogroup's is that of an aggregation of one stream."""
+    """Returns what makes the content of a store; a cogroup's is that of an aggregation of one stream."""
     return owner.operator.aggregation if isinstance(owner.operator, CogroupAggregate) else owner.operator
 
 
@@ -223,7 +226,7 @@ def describe_aggregation(aggregator: Aggregator | TableAggregator) -> str:
 
 
 def origin_topics(topology: FrozenTopology, name: str) -> set[str]:
-    """The topics outside of the application that feed a node, also through repartition topics."""
+    """Returns the topics outside of the application that feed a node, also through repartition topics."""
     nodes = {node.name: node for part in topology.sub_topologies for node in part.nodes}
     writers: dict[str, list[str]] = {}
     for node in nodes.values():
@@ -231,16 +234,16 @@ def origin_topics(topology: FrozenTopology, name: str) -> set[str]:
             writers.setdefault(node.topic, []).append(node.name)
     topics: set[str] = set()
     seen: set[str] = set()
-    waiting = [name]
-    while waiting:
-        current = nodes[waiting.pop()]
+    remaining = [name]
+    while remaining:
+        current = nodes[remaining.pop()]
         if current.name in seen:
             continue
         seen.add(current.name)
         if not isinstance(current, SourceNode):
-            waiting += current.parents
+            remaining += current.parents
         elif current.internal:
-            waiting += [writer for topic in current.topics for writer in writers.get(topic, [])]
+            remaining += [writer for topic in current.topics for writer in writers.get(topic, [])]
         elif current.pattern is not None:
             topics.add(current.pattern.pattern)
         else:

@@ -1,4 +1,4 @@
-"""Which tables are stored and which send old values, because something below them needs it.
+"""The plan of tables: which are stored and which send old values, because something below them needs it.
 
 Kafka Streams decides this while operators are appended, and so does the walk here, in the order in which they were: a
 filter of a table that nothing has read yet does not get old values when a join reads the table later.
@@ -26,7 +26,7 @@ from millrace.topology.operators import (
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What the tables of a graph need.
+    """The plan of a graph's tables: which are stored, and which nodes send old values.
 
     Args:
         stored: names of the source tables (read from a topic, or made of a stream) that need their store.
@@ -40,7 +40,7 @@ class TablePlan:
 
 
 def plan_tables(graph: LogicalGraph) -> TablePlan:
-    """The plan of ``graph``.
+    """Returns the plan of ``graph``.
 
     Raises:
         TopologyError: a node looks up a table that does not exist.

@@ -10,7 +10,7 @@ from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
 
 
 def text_picture(topology: FrozenTopology) -> str:
-    """A tree for each source, by sub-topology. A node with several parents is drawn below the first."""
+    """Returns a tree for each source, by sub-topology. A node with several parents is drawn below the first."""
     return "\n".join(line for part in topology.parts for line in _part(part)) + "\n"
 
 

@@ -40,7 +40,9 @@ class ColumnarTimestampExtractor(Protocol):
     """An extractor that need not be called for each record."""
 
     def extract_column(self, values: pa.Array | None, timestamps: Timestamps) -> Timestamps | None:
-        """Event times of a batch, milliseconds; ``on_invalid_timestamp`` is then asked about the negative ones.
+        """Returns the event times of a batch, milliseconds.
+
+        ``on_invalid_timestamp`` is then asked about the negative ones.
 
         Args:
             values: the records' values; ``None`` where they are not in Arrow.
@@ -68,16 +70,16 @@ class ExtractRecordMetadataTimestamp(ABC):
     """
 
     def __call__(self, key: Any, value: Any, timestamp: int, partition_time: int) -> int:
-        """The timestamp, or what :meth:`on_invalid_timestamp` makes of it."""
+        """Returns the timestamp, or what :meth:`on_invalid_timestamp` makes of it."""
         return timestamp if timestamp >= 0 else self.on_invalid_timestamp(key, value, timestamp, partition_time)
 
     def extract_column(self, values: pa.Array | None, timestamps: Timestamps) -> Timestamps | None:
-        """The records' own timestamps."""
+        """Returns the records' own timestamps."""
         return timestamps.copy()
 
     @abstractmethod
     def on_invalid_timestamp(self, key: Any, value: Any, timestamp: int, partition_time: int) -> int:
-        """The event time in place of a negative ``timestamp``."""
+        """Returns the event time in place of a negative ``timestamp``."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class LogAndSkipOnInvalidTimestamp(ExtractRecordMetadataTimestamp):
     any."""
 
     def on_invalid_timestamp(self, key: Any, value: Any, timestamp: int, partition_time: int) -> int:
-        """``timestamp``, which drops the record."""
+        """Returns ``timestamp``, which drops the record."""
         return timestamp
 
 
@@ -108,7 +110,7 @@ class UsePartitionTimeOnInvalidTimestamp(ExtractRecordMetadataTimestamp):
     """A record with a negative timestamp takes the largest event time that its partition had so far."""
 
     def on_invalid_timestamp(self, key: Any, value: Any, timestamp: int, partition_time: int) -> int:
-        """The partition time.
+        """Returns the partition time.
 
         Raises:
             ProcessingError: no record of the partition had a valid timestamp yet.
@@ -136,15 +138,15 @@ class WallclockTimestampExtractor:
     clock: Callable[[], int] = _wall_clock_ms
 
     def __call__(self, key: Any, value: Any, timestamp: int, partition_time: int) -> int:
-        """The time now, milliseconds."""
+        """Returns the time now, milliseconds."""
         return self.clock()
 
     def extract_column(self, values: pa.Array | None, timestamps: Timestamps) -> Timestamps | None:
-        """The time now for the whole batch."""
+        """Returns the time now for the whole batch."""
         return np.full(len(timestamps), self.clock(), dtype=np.int64)
 
     def on_invalid_timestamp(self, key: Any, value: Any, timestamp: int, partition_time: int) -> int:
-        """``timestamp``: a clock before 1970 drops the record."""
+        """Returns ``timestamp``: a clock before 1970 drops the record."""
         return timestamp
 
 
@@ -158,7 +160,7 @@ BUILT_IN_EXTRACTORS: dict[str, TimestampExtractor] = {
 
 
 def takes_record(extractor: TimestampExtractor) -> bool:
-    """Whether an extractor is called with the record and the partition time.
+    """Returns whether an extractor is called with the record and the partition time.
 
     Raises:
         TopologyError: it can be called neither so nor with the record's parts.
@@ -174,7 +176,7 @@ def takes_record(extractor: TimestampExtractor) -> bool:
 
 
 def invalid_takes_record(extractor: ColumnarTimestampExtractor) -> bool:
-    """Whether ``on_invalid_timestamp`` is called with the record, the timestamp and the partition time.
+    """Returns whether ``on_invalid_timestamp`` is called with the record, the timestamp and the partition time.
 
     Raises:
         TopologyError: it can be called neither so nor with the record's parts.
@@ -190,7 +192,7 @@ def invalid_takes_record(extractor: ColumnarTimestampExtractor) -> bool:
 
 
 def timestamp_extractor_by_name(name: str) -> TimestampExtractor:
-    """The extractor that ``default.timestamp.extractor`` names.
+    """Returns the extractor that ``default.timestamp.extractor`` names.
 
     Args:
         name: one of :data:`BUILT_IN_EXTRACTORS`, also with Kafka Streams' package in front, or ``package.module:name``

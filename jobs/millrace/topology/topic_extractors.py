@@ -14,7 +14,7 @@ from millrace.topology.processor_api import Headers
 
 @dataclass(frozen=True)
 class RecordContext:
-    """What an extractor is told about a record besides its key and value.
+    """The context of a record, which an extractor gets besides its key and value.
 
     Args:
         topic: topic of the input record that it comes from, ``None`` where it comes from none (punctuation).
@@ -36,7 +36,7 @@ TopicNameExtractor: TypeAlias = Callable[[Any, Any, RecordContext], str] | pc.Ex
 
 
 def extractor_text(extractor: TopicNameExtractor) -> str:
-    """How ``describe()`` and pictures name an extractor: a function or class by its name, an object by its own text.
+    """Returns the name that ``describe()`` and pictures give an extractor. An object's is its own text.
 
     The same in every process, so that it may be part of the fingerprint.
     """

@@ -18,7 +18,7 @@ class GlobalStore:
     """A topic that every task has wholly, in a store that only the topic's records change (KIP-99, KIP-233).
 
     Args:
-        number: place among the sub-topologies, with which it shares the numbers. It has no tasks.
+        number: position among the sub-topologies, with which it shares the numbers. It has no tasks.
         source: reads the topic, all of its partitions.
         processor: writes the store.
         store: the store; it has no changelog, since the topic restores it.
@@ -45,7 +45,7 @@ class SubTopology:
     """The nodes that one query runs: everything between source or repartition topics.
 
     Args:
-        number: place in the topology, from 0, as in task names (``1_3`` is sub-topology 1, partition 3).
+        number: position in the topology, from 0, as in task names (``1_3`` is sub-topology 1, partition 3).
         nodes: in an order in which parents come before children.
         stores: the stores that the nodes use.
         global_stores: the global stores that the nodes may look up.
@@ -72,7 +72,7 @@ class SubTopology:
         return tuple(node for node in self.nodes if isinstance(node, SinkNode))
 
     def input_topics(self, application_id: str) -> tuple[str, ...]:
-        """Full names of the topics it reads, sorted; repartition topics with their application prefix."""
+        """Returns the full names of the topics it reads, sorted; repartition topics with their application prefix."""
         return tuple(
             sorted(
                 full_topic_name(topic, application_id, internal=source.internal)
@@ -84,7 +84,7 @@ class SubTopology:
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenTopology:
-    """What ``StreamsBuilder.build`` returns: checked, named, split; plain data that can be sent to workers.
+    """A topology as ``StreamsBuilder.build`` returns it: checked, named, split; plain data that can be sent to workers.
 
     Args:
         sub_topologies: in the order of their numbers.
@@ -144,19 +144,19 @@ class FrozenTopology:
         return tuple(sink for part in self.sub_topologies for sink in part.sinks if sink.extractor is not None)
 
     def describe(self) -> str:
-        """The text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""
+        """Returns the text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""
         from millrace.topology.describe import describe
 
         return describe(self)
 
     def summary(self) -> dict[str, Any]:
-        """The topology as JSON-compatible data, for the status topic."""
+        """Returns the topology as JSON-compatible data, for the status topic."""
         from millrace.topology.summary import summarize
 
         return summarize(self)
 
     def diff(self, other: FrozenTopology) -> TopologyDiff:
-        """What deploying ``other`` over this topology would do to its state, in words.
+        """Returns what deploying ``other`` over this topology would do to its state, in words.
 
         Returns:
             what would be orphaned, misread, new or changed, and what stays as it is.
@@ -174,5 +174,5 @@ class FrozenTopology:
 
 
 def full_topic_name(topic: str, application_id: str, *, internal: bool) -> str:
-    """The broker's name of ``topic``: internal ones carry the application id as a prefix."""
+    """Returns the broker's name of ``topic``: internal ones carry the application id as a prefix."""
     return f"{application_id}-{topic}" if internal else topic

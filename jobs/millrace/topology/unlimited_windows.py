@@ -19,7 +19,7 @@ _LONGEST_MS = 2**63 - 1
 @checks_arguments
 @dataclass(frozen=True)
 class UnlimitedWindows:
-    """One window ``[start, infinity)``; records before the start are in none, and are dropped silently.
+    """A single window ``[start, infinity)``; records before the start are in none, and are dropped silently.
 
     Args:
         start_ms: first timestamp of the window, milliseconds since the epoch, 0 or more.
@@ -36,11 +36,11 @@ class UnlimitedWindows:
 
     @classmethod
     def of(cls) -> UnlimitedWindows:
-        """The window from the epoch on."""
+        """Returns the window from the epoch on."""
         return cls()
 
     def start_on(self, start: datetime | int) -> UnlimitedWindows:
-        """The window from ``start`` on: a time with a zone, or milliseconds since the epoch.
+        """Returns the window from ``start`` on: a time with a zone, or milliseconds since the epoch.
 
         Raises:
             TopologyError: the time has no zone, is before the epoch or between two milliseconds.

@@ -1,4 +1,4 @@
-"""Which tables are versioned (KIP-914), and whether a join may wait for their late updates (KIP-923).
+"""The plan of versioned tables (KIP-914), and of the joins that may wait for their late updates (KIP-923).
 
 A table is versioned where its store is, and, without a store of its own, where the table is that it is made of. The
 result of a join of tables only is by its own store. Operators of versioned tables leave out what comes out of order.
@@ -26,7 +26,7 @@ _AS_ITS_PARENT = (CogroupMerge, TableFilter, TableMapValues, TableTransformValue
 
 
 def is_versioned(nodes: Mapping[str, AnyLogicalNode], name: str) -> bool:
-    """Whether the table of the node ``name`` is versioned."""
+    """Returns whether the table of the node ``name`` is versioned."""
     node = nodes[name]
     operator = node.operator if isinstance(node, Process) else None
     if isinstance(operator, TableSuppress | StreamTableJoin):
@@ -39,7 +39,7 @@ def is_versioned(nodes: Mapping[str, AnyLogicalNode], name: str) -> bool:
 
 
 def with_versioned_semantics(nodes: Mapping[str, AnyLogicalNode], node: Process) -> Operator:
-    """The operator of a node, told where the table that it works on is versioned.
+    """Returns the operator of a node, marked where the table that it works on is versioned.
 
     Raises:
         TopologyError: it suppresses updates of a versioned table.

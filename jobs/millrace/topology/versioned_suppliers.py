@@ -1,4 +1,4 @@
-"""Where versioned key-value stores come from (KIP-889)."""
+"""The suppliers of versioned key-value stores (KIP-889)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class VersionedStoreSupplier:
         logged: bool = True,
         changelog_settings: tuple[tuple[str, str], ...] = (),
     ) -> StoreSpec:
-        """The store with its serdes and its changelog. It is never cached.
+        """Returns the store with its serdes and its changelog. It is never cached.
 
         A processor is shown plain values: each version has its own times beside the value.
         """
@@ -59,7 +59,7 @@ class VersionedStoreSupplier:
 def versioned_store(
     name: str, history_retention: Duration, segment_interval: Duration | None, backend: StoreBackend
 ) -> VersionedStoreSupplier:
-    """A versioned store; the arguments are those of ``Stores.persistent_versioned_key_value_store``.
+    """Returns a versioned store; the arguments are those of ``Stores.persistent_versioned_key_value_store``.
 
     Raises:
         TopologyError: the retention is negative, or the interval not positive.

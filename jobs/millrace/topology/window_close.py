@@ -1,4 +1,4 @@
-"""How long after its end a window of a table closes: the grace of the aggregation that made the table."""
+"""The close of a table's windows: their end and the grace of the aggregation that made the table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.topology.operators import CogroupAggregate, SessionAggregate, Slid
 
 
 def close_delay_ms(name: str, node_of: Callable[[str], AnyLogicalNode]) -> int:
-    """Milliseconds from the end of a window to its close, the largest of all aggregations above.
+    """Returns the milliseconds from the end of a window to its close, the largest of all aggregations above.
 
     Source: ``GraphGraceSearchUtil``.
 

@@ -16,14 +16,14 @@ Duration = timedelta | int
 
 
 def to_milliseconds(duration: Duration) -> int:
-    """Whole milliseconds of ``duration``.
+    """Returns the whole milliseconds of ``duration``.
 
     Raises:
         TopologyError: it is not a whole number of milliseconds, or not a duration at all.
     """
     if isinstance(duration, timedelta):
-        milliseconds, rest = divmod(duration, timedelta(milliseconds=1))
-        if rest:
+        milliseconds, remainder = divmod(duration, timedelta(milliseconds=1))
+        if remainder:
             raise TopologyError(f"{duration} is not a whole number of milliseconds.")
         return milliseconds
     if isinstance(duration, bool) or not isinstance(duration, int):
@@ -61,18 +61,18 @@ class TimeWindows:
 
     @classmethod
     def of_size_with_no_grace(cls, size: Duration) -> TimeWindows:
-        """Tumbling windows that take no late record (KIP-633)."""
+        """Returns tumbling windows that take no late record (KIP-633)."""
         size_ms = to_milliseconds(size)
         return cls(size_ms, size_ms, 0)
 
     @classmethod
     def of_size_and_grace(cls, size: Duration, grace: Duration) -> TimeWindows:
-        """Tumbling windows that take records until ``grace`` after their end (KIP-633)."""
+        """Returns tumbling windows that take records until ``grace`` after their end (KIP-633)."""
         size_ms = to_milliseconds(size)
         return cls(size_ms, size_ms, to_milliseconds(grace))
 
     def advance_by(self, advance: Duration) -> TimeWindows:
-        """The same windows, hopping: one starts every ``advance``."""
+        """Returns the same windows, hopping: one starts every ``advance``."""
         return replace(self, advance_ms=to_milliseconds(advance))
 
     def starts_of(self, timestamp: int) -> range:
@@ -84,7 +84,7 @@ class TimeWindows:
 @checks_arguments
 @dataclass(frozen=True)
 class JoinWindows:
-    """How far apart two records of a stream-stream join may be: the other record within ``[t - before, t + after]``.
+    """The windows of a stream-stream join: the other record is within ``[t - before, t + after]``.
 
     Both bounds are inclusive and belong to the left stream's record at ``t``; seen from a right record they swap.
 
@@ -111,21 +111,24 @@ class JoinWindows:
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> JoinWindows:
-        """At most ``difference`` apart, earlier or later (KIP-633)."""
+        """Returns windows of records at most ``difference`` apart, earlier or later (KIP-633)."""
         return cls.of_time_difference_and_grace(difference, 0)
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> JoinWindows:
-        """At most ``difference`` apart; records wait ``grace`` longer for a partner that is out of order (KIP-633)."""
+        """Returns windows of records at most ``difference`` apart (KIP-633).
+
+        Records wait ``grace`` longer for a partner that is out of order.
+        """
         difference_ms = to_milliseconds(difference)
         return cls(difference_ms, difference_ms, to_milliseconds(grace))
 
     def before(self, difference: Duration) -> JoinWindows:
-        """The same with the right record at most ``difference`` earlier than the left one."""
+        """Returns the windows with the right record at most ``difference`` earlier than the left one."""
         return replace(self, before_ms=to_milliseconds(difference))
 
     def after(self, difference: Duration) -> JoinWindows:
-        """The same with the right record at most ``difference`` later than the left one."""
+        """Returns the windows with the right record at most ``difference`` later than the left one."""
         return replace(self, after_ms=to_milliseconds(difference))
 
     @property
@@ -135,5 +138,5 @@ class JoinWindows:
 
     @property
     def retention_ms(self) -> int:
-        """How long a record is kept as a partner for the other side, milliseconds of its side's time."""
+        """The time for which a record is kept as a partner for the other side, milliseconds of its side's time."""
         return self.size_ms + self.grace_ms

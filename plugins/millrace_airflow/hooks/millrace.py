@@ -8,25 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
-from millrace import ops
+from millrace import launch, operations, supervise
 from millrace.errors import OperationError
 from millrace.install.application import Application
+from millrace.install.home import Home
 from millrace.install.which_spec import Use
-from millrace.ops import Home, Outcome
-from millrace.ops.changes import difference_note
-from millrace.ops.operations.journal import OperationRecord, unfinished_operation
-from millrace.ops.supervise import owns, take_over_supervision
+from millrace.launch.changes import difference_note
+from millrace.operations import Outcome
+from millrace.operations.journal import OperationRecord, unfinished_operation
+from millrace.supervise.ownership import owns, take_over_supervision
 
 if TYPE_CHECKING:
     # Importing these takes seconds, and DAG files import the hook: its methods import what they need.
-    from millrace.ops.audit import AuditReport
-    from millrace.ops.compaction import CompactionOptions
-    from millrace.ops.dead_letters import Selection
-    from millrace.ops.export import ExportReport, MetricsTarget
-    from millrace.ops.positions import TopicPosition
-    from millrace.ops.reset import ResetOptions
-    from millrace.ops.savepoints import Manifest
-    from millrace.ops.upgrade_report import UpgradeReport
+    from millrace.insight.export import ExportReport, MetricsTarget
+    from millrace.insight.positions import TopicPosition
+    from millrace.operations.audit import AuditReport
+    from millrace.operations.compaction import CompactionOptions
+    from millrace.operations.dead_letters import Selection
+    from millrace.operations.reset import ResetOptions
+    from millrace.operations.savepoints import Manifest
+    from millrace.supervise.upgrade_report import UpgradeReport
 
 Progress = Callable[[str], None]
 LATEST = "latest"
@@ -80,94 +81,94 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         return Application(self.home, name)
 
     def deploy(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
-        """See :func:`millrace.ops.deploy`, which takes ``options``."""
-        return ops.deploy(self._application(application), reason=reason, dry_run=dry_run, **options)
+        """See :func:`millrace.supervise.deploy`, which takes ``options``."""
+        return supervise.deploy(self._application(application), reason=reason, dry_run=dry_run, **options)
 
     def difference_note(self, application: str, use: Use) -> str:
-        """See :func:`millrace.ops.changes.difference_note`."""
+        """See :func:`millrace.launch.changes.difference_note`."""
         return difference_note(use, self._application(application))
 
     def recovery_drill(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
-        """See :func:`millrace.ops.recovery_drill`, which takes ``options``."""
-        return ops.recovery_drill(self._application(application), reason=reason, dry_run=dry_run, **options)
+        """See :func:`millrace.operations.recovery_drill`, which takes ``options``."""
+        return operations.recovery_drill(self._application(application), reason=reason, dry_run=dry_run, **options)
 
-    def wait_until_ready(self, application: str, *, timeout_s: float | None = None) -> ops.Observation:
-        """See :func:`millrace.ops.wait_until_ready`."""
-        return ops.wait_until_ready(self._application(application), timeout_s=timeout_s)
+    def wait_until_ready(self, application: str, *, timeout_s: float | None = None) -> launch.Observation:
+        """See :func:`millrace.supervise.wait_until_ready`."""
+        return supervise.wait_until_ready(self._application(application), timeout_s=timeout_s)
 
     def stop(self, application: str, *, reason: str, dry_run: bool = False) -> Outcome:
-        """See :func:`millrace.ops.stop`."""
-        return ops.stop(self._application(application), reason=reason, dry_run=dry_run)
+        """See :func:`millrace.operations.stop`."""
+        return operations.stop(self._application(application), reason=reason, dry_run=dry_run)
 
     def suspend(self, application: str, *, reason: str, dry_run: bool = False) -> Outcome:
-        """See :func:`millrace.ops.suspend.suspend`."""
-        from millrace.ops.suspend import suspend
+        """See :func:`millrace.operations.suspend.suspend`."""
+        from millrace.operations.suspend import suspend
 
         return suspend(self._application(application), reason=reason, dry_run=dry_run)
 
     def reconcile(self, application: str, *, dry_run: bool = False) -> Outcome:
-        """See :func:`millrace.ops.reconcile`."""
-        return ops.reconcile(self._application(application), dry_run=dry_run)
+        """See :func:`millrace.supervise.reconcile`."""
+        return supervise.reconcile(self._application(application), dry_run=dry_run)
 
     def reconcile_all(self, *, dry_run: bool = False) -> list[Outcome]:
-        """See :func:`millrace.ops.reconcile_all`."""
-        return ops.reconcile_all(self.home, dry_run=dry_run)
+        """See :func:`millrace.supervise.reconcile_all`."""
+        return supervise.reconcile_all(self.home, dry_run=dry_run)
 
     def take_over_supervision(self, application: str, *, owner: str) -> Outcome:
-        """See :func:`millrace.ops.supervise.take_over_supervision`."""
+        """See :func:`millrace.supervise.ownership.take_over_supervision`."""
         return take_over_supervision(self._application(application), owner=owner)
 
     def owns(self, application: str, *, owner: str) -> bool:
-        """See :func:`millrace.ops.supervise.owns`."""
+        """See :func:`millrace.supervise.ownership.owns`."""
         return owns(self._application(application), owner=owner)
 
-    def observe(self, application: str) -> ops.Observation:
-        """See :func:`millrace.ops.observe`."""
-        return ops.observe(self._application(application))
+    def observe(self, application: str) -> launch.Observation:
+        """See :func:`millrace.launch.observe`."""
+        return launch.observe(self._application(application))
 
     def unfinished_operation(self, application: str) -> OperationRecord | None:
-        """See :func:`millrace.ops.operations.unfinished_operation`."""
+        """See :func:`millrace.operations.unfinished_operation`."""
         return unfinished_operation(self.home.application(application))
 
     def resume_or(self, application: str, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
-        """See :func:`millrace.ops.operations.resume_or`."""
-        from millrace.ops.operations import resume_or
+        """See :func:`millrace.operations.resume_or`."""
+        from millrace.operations import resume_or
 
         return resume_or(self._application(application), begin, reported=reported)
 
     def resume(self, application: str, *, progress: Progress) -> Outcome:
-        """See :func:`millrace.ops.operations.resume`."""
-        from millrace.ops.operations import resume
+        """See :func:`millrace.operations.resume`."""
+        from millrace.operations import resume
 
         return resume(self._application(application), progress=progress)
 
     def abandon(self, application: str, *, reason: str) -> OperationRecord:
-        """See :func:`millrace.ops.operations.abandon`."""
-        from millrace.ops.operations import abandon
+        """See :func:`millrace.operations.abandon`."""
+        from millrace.operations import abandon
 
         return abandon(self._application(application), reason=reason)
 
     def reset(
         self, application: str, options: ResetOptions, *, reason: str, dry_run: bool, progress: Progress
     ) -> Outcome:
-        """See :func:`millrace.ops.reset.reset`."""
-        from millrace.ops.reset import reset
+        """See :func:`millrace.operations.reset.reset`."""
+        from millrace.operations.reset import reset
 
         return reset(self._application(application), options=options, reason=reason, dry_run=dry_run, progress=progress)
 
     def compact(
         self, application: str, options: CompactionOptions, *, reason: str, dry_run: bool, progress: Progress
     ) -> Outcome:
-        """See :func:`millrace.ops.compaction.compact`."""
-        from millrace.ops.compaction import compact
+        """See :func:`millrace.operations.compaction.compact`."""
+        from millrace.operations.compaction import compact
 
         return compact(self._application(application), options, reason=reason, dry_run=dry_run, progress=progress)
 
     def audit(
         self, application: str, *, sample: float, budget_s: float, stores: Sequence[str], progress: Progress
     ) -> AuditReport:
-        """See :func:`millrace.ops.audit.audit`."""
-        from millrace.ops.audit import AuditOptions, audit
+        """See :func:`millrace.operations.audit.audit`."""
+        from millrace.operations.audit import AuditOptions, audit
 
         options = AuditOptions(sample=sample, budget_s=budget_s, stores=tuple(stores))
         return audit(self._application(application), options, progress=progress)
@@ -175,8 +176,8 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
     def create_savepoint(
         self, application: str, *, name: str, reason: str, dry_run: bool, timeout_s: float, progress: Progress
     ) -> Outcome:
-        """See :func:`millrace.ops.savepoints.create_savepoint`."""
-        from millrace.ops.savepoints import create_savepoint
+        """See :func:`millrace.operations.savepoints.create_savepoint`."""
+        from millrace.operations.savepoints import create_savepoint
 
         return create_savepoint(
             self._application(application),
@@ -188,20 +189,20 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         )
 
     def list_savepoints(self, application: str) -> list[Manifest]:
-        """See :func:`millrace.ops.savepoints.list_savepoints`."""
-        from millrace.ops.savepoints import list_savepoints
+        """See :func:`millrace.operations.savepoints.list_savepoints`."""
+        from millrace.operations.savepoints import list_savepoints
 
         return list_savepoints(self._application(application))
 
     def verify_savepoint(self, application: str, name: str, *, progress: Progress) -> Outcome:
-        """See :func:`millrace.ops.savepoints.verify_savepoint`."""
-        from millrace.ops.savepoints import verify_savepoint
+        """See :func:`millrace.operations.savepoints.verify_savepoint`."""
+        from millrace.operations.savepoints import verify_savepoint
 
         return verify_savepoint(self._application(application), name, progress=progress)
 
     def prune_savepoints(self, application: str, *, dry_run: bool = False) -> Outcome:
-        """See :func:`millrace.ops.savepoints.prune_savepoints`."""
-        from millrace.ops.savepoints import prune_savepoints
+        """See :func:`millrace.operations.savepoints.prune_savepoints`."""
+        from millrace.operations.savepoints import prune_savepoints
 
         return prune_savepoints(self._application(application), dry_run=dry_run)
 
@@ -209,7 +210,7 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """Whether the newest savepoint is older than ``savepoints.interval_s``; never where that is not set."""
         import time
 
-        from millrace.ops.savepoints.history import is_due
+        from millrace.operations.savepoints.history import is_due
 
         settings = self._application(application).launched.spec.savepoints
         return is_due(self.list_savepoints(application), settings, now=time.time())
@@ -227,8 +228,8 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         dry_run: bool,
         progress: Progress,
     ) -> Outcome:
-        """See :func:`millrace.ops.savepoints.restore_savepoint`; ``latest`` is the newest complete one."""
-        from millrace.ops.savepoints import SavepointState, restore_savepoint
+        """See :func:`millrace.operations.savepoints.restore_savepoint`; ``latest`` is the newest complete one."""
+        from millrace.operations.savepoints import SavepointState, restore_savepoint
 
         if savepoint == LATEST:
             complete = [
@@ -262,8 +263,8 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         dry_run: bool,
         progress: Progress,
     ) -> Outcome:
-        """See :func:`millrace.ops.dead_letters.replay_dead_letter_records`."""
-        from millrace.ops.dead_letters import replay_dead_letter_records
+        """See :func:`millrace.operations.dead_letters.replay_dead_letter_records`."""
+        from millrace.operations.dead_letters import replay_dead_letter_records
 
         return replay_dead_letter_records(
             self._application(application),
@@ -276,25 +277,25 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         )
 
     def upgrade_report(self, application: str) -> UpgradeReport:
-        """See :func:`millrace.ops.upgrade_report.upgrade_report`."""
-        from millrace.ops.upgrade_report import upgrade_report
+        """See :func:`millrace.supervise.upgrade_report.upgrade_report`."""
+        from millrace.supervise.upgrade_report import upgrade_report
 
         return upgrade_report(self._application(application))
 
     def output_positions(self, application: str) -> tuple[TopicPosition, ...]:
-        """See :func:`millrace.ops.positions.output_positions`."""
-        from millrace.ops.positions import output_positions
+        """See :func:`millrace.insight.positions.output_positions`."""
+        from millrace.insight.positions import output_positions
 
         return output_positions(self._application(application))
 
     def export_metrics(self, *, pushgateway: str = "", text_file: str = "") -> ExportReport:
-        """See :func:`millrace.ops.export.export_metrics`.
+        """See :func:`millrace.insight.export.export_metrics`.
 
         Args:
             pushgateway: address of a Pushgateway; empty writes to the text file.
             text_file: its path; empty takes ``prometheus/exported.prom`` of the installation.
         """
-        from millrace.ops.export import Pushgateway, TextFile, export_metrics
+        from millrace.insight.export import Pushgateway, TextFile, export_metrics
 
         target: MetricsTarget = (
             Pushgateway(pushgateway)

@@ -10,7 +10,7 @@ from airflow.sdk import Context, Variable
 
 from millrace.errors import MillraceError
 from millrace.install.record import DesiredState, read_record
-from millrace.ops.operations.journal import OperationState, operations_of
+from millrace.operations.journal import OperationState, operations_of
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceOperator
 from millrace_airflow.windows import OffPeakWindow

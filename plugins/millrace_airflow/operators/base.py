@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from millrace.errors import MillraceError
 from millrace.install.which_spec import Use
-from millrace.ops import Outcome
+from millrace.operations import Outcome
 from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.values import is_true

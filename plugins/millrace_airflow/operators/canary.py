@@ -54,7 +54,7 @@ class MillraceCanaryOperator(MillraceActionOperator):
     def act(self, hook: MillraceHook, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Do it."""
         # Loads topologies, which the parsing of DAG files must not wait for.
-        from millrace.ops import canary
+        from millrace.supervise import canary
 
         home = hook.home
         if self.action == "compare":

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from millrace.ops import Outcome
+from millrace.operations import Outcome
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.operation import MillraceOperationOperator
 from millrace_airflow.values import is_true
@@ -63,7 +63,7 @@ class MillraceCompactOperator(MillraceOperationOperator):
 
     def begin(self, hook: MillraceHook, *, dry_run: bool) -> Outcome:
         """Compact it."""
-        from millrace.ops.compaction import CompactionOptions
+        from millrace.operations.compaction import CompactionOptions
 
         budget_s = float(self.budget_s)
         if self.window:

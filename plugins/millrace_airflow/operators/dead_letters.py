@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from millrace.ops import Outcome
+from millrace.operations import Outcome
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.operation import MillraceOperationOperator
 from millrace_airflow.values import is_true, names, text_or_none
@@ -59,8 +59,8 @@ class MillraceReplayOperator(MillraceOperationOperator):
 
     def begin(self, hook: MillraceHook, *, dry_run: bool) -> Outcome:
         """Send them back."""
-        from millrace.ops.dead_letters import Selection, parse_record_position
-        from millrace.ops.reset import parse_time
+        from millrace.operations.dead_letters import Selection, parse_record_position
+        from millrace.operations.reset import parse_time
 
         since, until = text_or_none(self.since), text_or_none(self.until)
         selection = Selection(

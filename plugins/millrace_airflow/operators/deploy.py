@@ -9,7 +9,8 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from millrace.ops import Outcome, UpgradeMode
+from millrace.install.spec import UpgradeMode
+from millrace.operations import Outcome
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceActionOperator, failure
 from millrace_airflow.values import is_true

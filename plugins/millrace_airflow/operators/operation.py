@@ -12,8 +12,8 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from millrace.errors import MillraceError
-from millrace.ops import Outcome
-from millrace.ops.operations.requester import Requester, on_behalf_of
+from millrace.operations import Outcome
+from millrace.operations.requester import Requester, on_behalf_of
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceActionOperator, failure
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from millrace.ops import Action
+from millrace.operations import Action
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceOperator, failure
 from millrace_airflow.values import is_true

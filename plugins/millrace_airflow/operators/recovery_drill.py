@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from millrace.errors import MillraceError
-from millrace.ops import Action, Outcome
+from millrace.operations import Action, Outcome
 from millrace_airflow.applications import applications
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.applications import ALL

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from millrace.errors import OperationError
-from millrace.ops import Outcome
+from millrace.operations import Outcome
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.operation import MillraceOperationOperator
 from millrace_airflow.values import is_true, names
 
 if TYPE_CHECKING:
-    from millrace.ops.reset import Target
+    from millrace.operations.reset import Target
 
 PLACES = ("earliest", "latest", "offset", "datetime", "duration", "shift")
 """Where input topics can be set to; all but the first two need a value."""
@@ -75,7 +75,7 @@ class MillraceResetOperator(MillraceOperationOperator):
 
     def begin(self, hook: MillraceHook, *, dry_run: bool) -> Outcome:
         """Reset it."""
-        from millrace.ops.reset import ResetOptions
+        from millrace.operations.reset import ResetOptions
 
         options = ResetOptions(
             to=target_of(self.to, self.to_value),
@@ -111,7 +111,7 @@ def target_of(to: str, value: str) -> Target:
     Raises:
         OperationError: it is none, or the value does not fit.
     """
-    from millrace.ops import reset
+    from millrace.operations import reset
 
     text = value.strip()
     if to == "earliest":

@@ -9,7 +9,7 @@ from airflow.sdk import Context
 
 from millrace.errors import OperationError
 from millrace.install.which_spec import Use
-from millrace.ops import Outcome
+from millrace.operations import Outcome
 from millrace_airflow.hooks.millrace import LATEST, MillraceHook
 from millrace_airflow.operators.operation import MillraceOperationOperator
 from millrace_airflow.values import is_true, names

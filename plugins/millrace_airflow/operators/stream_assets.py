@@ -14,7 +14,7 @@ from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceOperator
 
 if TYPE_CHECKING:
-    from millrace.ops.positions import TopicPosition
+    from millrace.insight.positions import TopicPosition
 
 
 class MillraceStreamAssetsOperator(MillraceOperator):

@@ -9,7 +9,8 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from millrace.ops import Action, Outcome, Reason
+from millrace.launch import Reason
+from millrace.operations import Action, Outcome
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import failure
 from millrace_airflow.triggers.supervise import EventKind, SuperviseTrigger

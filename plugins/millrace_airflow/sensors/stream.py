@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, Context
 
 from millrace.errors import MillraceError
-from millrace.ops import Observation
+from millrace.launch import Observation
 from millrace_airflow.conditions import Condition
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.triggers.condition import ConditionTrigger

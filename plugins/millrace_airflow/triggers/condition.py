@@ -12,7 +12,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from millrace.errors import MillraceError
 from millrace.install.application import Application
-from millrace.ops import Home
+from millrace.install.home import Home
 from millrace_airflow.conditions import Condition
 from millrace_airflow.triggers.polling import LEAST_DEFERRAL_S, make_client, probe_and_judge
 

@@ -8,9 +8,10 @@ import time
 import httpx
 
 from millrace.install.application import Application
-from millrace.ops import Observation
-from millrace.ops.control_client import ask_async
-from millrace.ops.observe import Evidence, collect_evidence, judge
+from millrace.launch import Observation
+from millrace.launch.control_client import ask_async
+from millrace.launch.judge import Evidence, judge
+from millrace.launch.observe import collect_evidence
 
 LEAST_DEFERRAL_S = 5.0
 """No trigger fires before that. The scheduler learns of the end of a task's last stretch by a message of the executor;

@@ -12,12 +12,15 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from millrace.install.application import Application
-from millrace.install.record import DesiredState
-from millrace.ops import Home, Observation, Reason, StopCause, stop
-from millrace.ops.action import Action
-from millrace.ops.decide import Decision, decide
-from millrace.ops.driver import StopLimits
-from millrace.ops.observe import Evidence, remember
+from millrace.install.home import Home
+from millrace.install.record import DesiredState, StopCause
+from millrace.launch import Observation, Reason
+from millrace.launch.driver import StopLimits
+from millrace.launch.judge import Evidence
+from millrace.launch.observe import remember
+from millrace.operations import stop
+from millrace.operations.action import Action
+from millrace.supervise.decide import Decision, decide
 from millrace_airflow.triggers.polling import LEAST_DEFERRAL_S, make_client, probe_and_judge
 
 KILL_LIMITS = StopLimits(graceful_s=18.0, terminate_s=5.0, kill_s=3.0)

@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from millrace.errors import MillraceError
+from millrace.insight.overview import ApplicationDetails, OverviewWatch
 from millrace.install.application import Application
-from millrace.ops import Home
-from millrace.ops.dead_letters import list_dead_letter_records
-from millrace.ops.overview import ApplicationDetails, OverviewWatch
+from millrace.install.home import Home
+from millrace.operations.dead_letters import list_dead_letter_records
 from millrace_airflow.ui import pages
 from millrace_airflow.ui.actions import ACTIONS, Action
 from millrace_airflow.ui.forms import Field, Option, fields, read_form

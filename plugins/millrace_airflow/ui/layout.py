@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from millrace.ops.overview import Graph, GraphNode, GraphPart, NodeKind
+from millrace.insight.overview import Graph, GraphNode, GraphPart, NodeKind
 
 BOX_WIDTH = 196
 BOX_HEIGHT = 42

@@ -11,8 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from millrace.ops.dead_letters import ListedDeadLetterRecord
-from millrace.ops.overview import ApplicationDetails, ApplicationOverview
+from millrace.insight.overview import ApplicationDetails, ApplicationOverview
+from millrace.operations.dead_letters import ListedDeadLetterRecord
 from millrace_airflow.ui import words
 from millrace_airflow.ui.actions import Action
 from millrace_airflow.ui.forms import Field

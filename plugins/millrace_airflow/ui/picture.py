@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup, escape
 
-from millrace.ops.overview import Graph, GraphNode, NodeKind, PartState
+from millrace.insight.overview import Graph, GraphNode, NodeKind, PartState
 from millrace_airflow.ui.layout import BOX_HEIGHT, BOX_WIDTH, STORE_HEIGHT, Box, Frame, Layout, layout
 from millrace_airflow.ui.words import per_second, short_number
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from millrace.ops.overview import LagPoint, Trend
+from millrace.insight.overview import LagPoint, Trend
 from millrace_airflow.ui.words import duration, number
 
 _WIDTH, _HEIGHT, _EDGE = 96, 22, 2

@@ -21,8 +21,8 @@ from millrace.install.spec import load_spec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.reset import ResetOptions, reset
-from millrace.ops.take_over import take_over
+from millrace.operations.reset import ResetOptions, reset
+from millrace.operations.take_over import take_over
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from millrace.topology.topic_partition import TopicPartition
 from tests.application import START_LIMIT_S, Application, wait_until

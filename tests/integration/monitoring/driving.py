@@ -26,8 +26,8 @@ from millrace.install.record import DesiredState, JobRecord, write_record
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets, lag
 from millrace.kafka.topics import TopicSpec
+from millrace.launch.observe import observe, remember
 from millrace.metrics import ApplicationMetrics
-from millrace.ops.observe import observe, remember
 from millrace.processes import ProcessIdentity
 from millrace.spark.statistics import statistics_of
 from millrace.task.batch import TaskBatch

@@ -13,10 +13,10 @@ import pytest
 
 from millrace.driver.lifecycle import ApplicationState
 from millrace.embedded.broker import free_ports
+from millrace.insight.export import Pushgateway, export_metrics
 from millrace.install.application import Application
 from millrace.kafka.producer import TaskProducer
-from millrace.ops.export import Pushgateway, export_metrics
-from millrace.ops.savepoints import create_savepoint
+from millrace.operations.savepoints import create_savepoint
 from scripts.dashboards.all import DASHBOARDS
 from tests.application import PREFIX_VARIABLE, ROOT, wait_until
 from tests.integration.monitoring.driving import DrivenApplication

@@ -13,16 +13,17 @@ from uuid import uuid4
 import pytest
 import yaml
 
-from millrace import ops
+from millrace import operations
 from millrace.driver.status import ApplicationStatus
 from millrace.driver.status_topic import read_statuses
 from millrace.home import HOME_VARIABLE
 from millrace.install.application import Application
-from millrace.install.home import SPECS_VARIABLE
+from millrace.install.home import SPECS_VARIABLE, Home
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.savepoints.location import target_of
+from millrace.launch.driver import StopLimits
+from millrace.operations.savepoints.location import target_of
 from tests import prepared
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, wait_until
 from tests.integration.savepoints.processing import process
@@ -44,7 +45,7 @@ class Installation:
     def __init__(self, bootstrap_servers: str, directory: Path, *, partitions: int = 2) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.prefix = f"s{uuid4().hex[:8]}"
-        self.home = ops.Home.at(directory / "home", specs=directory / "specs")
+        self.home = Home.at(directory / "home", specs=directory / "specs")
         self.home.specs.mkdir(parents=True)
         self.admin = KafkaAdmin(bootstrap_servers)
         self.sent: list[Record] = []
@@ -176,7 +177,7 @@ class Installation:
     def close(self) -> None:
         """Stops what runs."""
         for name in self.home.deployed():
-            ops.stop(Application(self.home, name), limits=ops.driver.StopLimits(graceful_s=0.0, terminate_s=5.0))
+            operations.stop(Application(self.home, name), limits=StopLimits(graceful_s=0.0, terminate_s=5.0))
         self.admin.delete_topics(self._topics)
 
 

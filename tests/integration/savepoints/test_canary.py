@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from millrace import ops
+from millrace import supervise
 from millrace.errors import OperationError
 from millrace.install.application import Application
-from millrace.ops import canary
-from millrace.ops.canary.clone import clone_of
-from millrace.ops.savepoints import list_savepoints
+from millrace.operations.savepoints import list_savepoints
+from millrace.supervise import canary
+from millrace.supervise.canary.clone import clone_of
 from tests.integration.savepoints.conftest import OUTPUTS, Installation
 
 
@@ -30,8 +30,8 @@ def test_a_canary_shows_where_the_new_version_differs_and_leaves_nothing_behind(
     name = world.specify()
     clone = clone_of(name)
     world.send(300)
-    ops.deploy(Application(world.home, name))
-    ops.wait_until_ready(Application(world.home, name))
+    supervise.deploy(Application(world.home, name))
+    supervise.wait_until_ready(Application(world.home, name))
     world.wait_until_caught_up(name)
     document = yaml.safe_load(world.home.spec_path(name).read_text())
     candidate = tmp_path / "new.yaml"
@@ -45,7 +45,7 @@ def test_a_canary_shows_where_the_new_version_differs_and_leaves_nothing_behind(
     assert any(f"{clone}-{world.prefix}-by-key" in step for step in plan.steps)
     assert not world.home.spec_path(clone).exists()
     canary.start(Application(world.home, name), candidate)
-    ops.wait_until_ready(Application(world.home, clone))
+    supervise.wait_until_ready(Application(world.home, clone))
     world.send(200)
     found = canary.compare(Application(world.home, name), wait_s=120)
     assert found.at_rest

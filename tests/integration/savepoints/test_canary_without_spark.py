@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 import yaml
 
-from millrace import ops
+from millrace import operations, supervise
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.home import SPECS_VARIABLE
 from millrace.install.spec import load_spec
-from millrace.ops import canary
-from millrace.ops.canary.clone import clone_of
-from millrace.ops.operations import resume, unfinished_operation
-from millrace.ops.savepoints import list_savepoints
-from millrace.ops.savepoints.location import target_of
+from millrace.operations import resume, unfinished_operation
+from millrace.operations.savepoints import list_savepoints
+from millrace.operations.savepoints.location import target_of
+from millrace.supervise import canary
+from millrace.supervise.canary.clone import clone_of
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import ROOT, SEARCH_PATH
 from tests.integration.savepoints.conftest import OUTPUTS, Installation
@@ -33,7 +33,7 @@ FAKE_JOB = Path(__file__).resolve().parents[2] / "airflow" / "fake_job.py"
 
 def work(world: Installation, name: str) -> None:
     """Processes what there is, as the application's specification says; its fake driver is stopped for it."""
-    ops.stop(Application(world.home, name))
+    operations.stop(Application(world.home, name))
     target = target_of(load_spec(world.home.spec_path(name)))
     process(target.config, target.topology)
 
@@ -53,8 +53,8 @@ def world(make_installation: Callable[..., Installation]) -> tuple[Installation,
     document["preflight"] = {"enabled": False}
     path.write_text(yaml.safe_dump(document))
     world.send(300)
-    ops.deploy(Application(world.home, name))
-    ops.wait_until_ready(Application(world.home, name))
+    supervise.deploy(Application(world.home, name))
+    supervise.wait_until_ready(Application(world.home, name))
     work(world, name)
     return world, name
 
@@ -114,7 +114,7 @@ def test_a_canary_of_the_same_version_agrees_and_is_promoted(world: tuple[Instal
     assert found.agrees, found.differences
     assert canary.promote(Application(home, name)).action in {"start", "upgrade"}
     assert load_spec(home.spec_path(name)).module.endswith(":counting_with_one_more")
-    ops.wait_until_ready(Application(home, name))
+    supervise.wait_until_ready(Application(home, name))
     canary.drop(Application(home, name))
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from millrace.errors import OperationError, StateError
 from millrace.install.application import Application
-from millrace.ops.operations import resume
-from millrace.ops.savepoints import create_savepoint, restore_savepoint
+from millrace.operations import resume
+from millrace.operations.savepoints import create_savepoint, restore_savepoint
 from tests.integration.savepoints.conftest import Installation
 
 

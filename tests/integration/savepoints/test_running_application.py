@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from millrace import ops
+from millrace import operations, supervise
 from millrace.install.application import Application
-from millrace.ops.savepoints import (
+from millrace.operations.savepoints import (
     SavepointState,
     create_savepoint,
     list_savepoints,
@@ -27,8 +27,8 @@ def test_an_application_goes_back_to_a_savepoint_and_counts_every_record_once(
     world = make_installation()
     name = world.specify()
     world.send(500)
-    ops.deploy(Application(world.home, name))
-    ops.wait_until_ready(Application(world.home, name))
+    supervise.deploy(Application(world.home, name))
+    supervise.wait_until_ready(Application(world.home, name))
     world.wait_until_caught_up(name)
     writing = threading.Event()
 
@@ -51,7 +51,7 @@ def test_an_application_goes_back_to_a_savepoint_and_counts_every_record_once(
     assert (first.state, first.parent) == (SavepointState.COMPLETED, None)
     assert (after.state, after.parent) == (SavepointState.COMPLETED, "first")
     world.wait_until_caught_up(name)
-    ops.stop(Application(world.home, name))
+    operations.stop(Application(world.home, name))
     world.send(100)
 
     plan = restore_savepoint(Application(world.home, name), "second", dry_run=True)
@@ -61,8 +61,8 @@ def test_an_application_goes_back_to_a_savepoint_and_counts_every_record_once(
     status = world.status(name)
     assert status is not None
     assert status.reason == f"restored from savepoint second of {name}"
-    ops.deploy(Application(world.home, name))
-    ops.wait_until_ready(Application(world.home, name))
+    supervise.deploy(Application(world.home, name))
+    supervise.wait_until_ready(Application(world.home, name))
     world.send(100)
     world.wait_until_caught_up(name)
     for output in OUTPUTS:

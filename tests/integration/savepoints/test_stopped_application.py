@@ -9,8 +9,8 @@ import pytest
 
 from millrace.errors import MillraceError, OperationError, StateDirectoryLockedError, StateError, TopologyError
 from millrace.install.application import Application
-from millrace.ops.operations import resume, unfinished_operation
-from millrace.ops.savepoints import (
+from millrace.operations import resume, unfinished_operation
+from millrace.operations.savepoints import (
     SavepointState,
     create_savepoint,
     delete_savepoint,

@@ -10,12 +10,13 @@ import orjson
 import pytest
 import yaml
 
-from millrace import ops
+from millrace import operations, supervise
 from millrace.errors import OperationError, PreflightError
 from millrace.install.application import Application
+from millrace.install.record import read_record
 from millrace.install.spec import load_spec_file
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.savepoints import SavepointState, list_savepoints
+from millrace.operations.savepoints import SavepointState, list_savepoints
 from tests.integration.savepoints.conftest import OUTPUTS, Installation
 from tests.records import Record, produce
 
@@ -43,8 +44,8 @@ def test_an_upgrade_that_fails_gives_the_savepoint_back_and_one_without_state_go
     more = f"{world.prefix}-more"
     world.admin.create_missing([TopicSpec(name=more, partitions=2)])
     world.send(300)
-    ops.deploy(Application(world.home, name))
-    ops.wait_until_ready(Application(world.home, name))
+    supervise.deploy(Application(world.home, name))
+    supervise.wait_until_ready(Application(world.home, name))
     world.wait_until_caught_up(name)
     good = load_spec_file(world.home.spec_path(name)).hash
     try:
@@ -52,7 +53,7 @@ def test_an_upgrade_that_fails_gives_the_savepoint_back_and_one_without_state_go
         _a_stateless_upgrade_keeps_the_offsets(world, name)
         _a_drill_measures_the_recovery(world, name)
     finally:
-        ops.stop(Application(world.home, name))
+        operations.stop(Application(world.home, name))
         world.admin.delete_topics([more])
 
 
@@ -65,15 +66,17 @@ def _a_failed_upgrade_is_rolled_back(world: Installation, name: str, more: str, 
             produce(world.bootstrap_servers, more, [Record(b"key", b"value", 1_000_000)])
 
     rejected = change(world, name, module="counting_more_and_failing", upgrade_mode="savepoint")
-    outcome = ops.deploy(Application(world.home, name), rollback_on_failure=True, progress=send_behind_the_savepoint)
+    outcome = supervise.deploy(
+        Application(world.home, name), rollback_on_failure=True, progress=send_behind_the_savepoint
+    )
     assert outcome.action == "rolled_back", outcome.text
     (savepoint,) = list_savepoints(Application(world.home, name))
     assert savepoint.state is SavepointState.COMPLETED
     assert f"on savepoint {savepoint.name}" in outcome.text
-    record = ops.read_record(world.home.application(name))
+    record = read_record(world.home.application(name))
     assert record is not None
     assert (record.spec_hash, record.rejected_hash) == (good, rejected)
-    assert ops.reconcile(Application(world.home, name)).action == "nothing"
+    assert supervise.reconcile(Application(world.home, name)).action == "nothing"
     world.send(100)
     world.wait_until_caught_up(name)
     for output in OUTPUTS:
@@ -84,15 +87,15 @@ def _a_stateless_upgrade_keeps_the_offsets(world: Installation, name: str) -> No
     """The window store is gone, which needs `stateless`; counts begin again, and count only what comes from now on."""
     change(world, name, module="counting_without_windows", upgrade_mode="last-state")
     with pytest.raises(PreflightError, match="would not be used any more"):
-        ops.deploy(Application(world.home, name))
+        supervise.deploy(Application(world.home, name))
     change(world, name, module="counting_without_windows", upgrade_mode="stateless")
     assert any(
-        "Delete its changelogs" in step for step in ops.deploy(Application(world.home, name), dry_run=True).steps
+        "Delete its changelogs" in step for step in supervise.deploy(Application(world.home, name), dry_run=True).steps
     )
     before = len(world.sent)
-    outcome = ops.deploy(Application(world.home, name))
+    outcome = supervise.deploy(Application(world.home, name))
     assert outcome.action == "upgrade", outcome.text
-    ops.wait_until_ready(Application(world.home, name))
+    supervise.wait_until_ready(Application(world.home, name))
     world.send(200)
     world.wait_until_caught_up(name)
     since = dict(Counter(record.key for record in world.sent[before:]))
@@ -101,7 +104,7 @@ def _a_stateless_upgrade_keeps_the_offsets(world: Installation, name: str) -> No
 
 def _a_drill_measures_the_recovery(world: Installation, name: str) -> None:
     with pytest.raises(OperationError, match="is for production"):
-        ops.recovery_drill(Application(world.home, name))
+        operations.recovery_drill(Application(world.home, name))
     change(world, name, production=False)
     written = threading.Event()
 
@@ -112,7 +115,7 @@ def _a_drill_measures_the_recovery(world: Installation, name: str) -> None:
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        outcome = ops.recovery_drill(Application(world.home, name), task="0_0", timeout_s=120)
+        outcome = operations.recovery_drill(Application(world.home, name), task="0_0", timeout_s=120)
     finally:
         written.set()
         writer.join()

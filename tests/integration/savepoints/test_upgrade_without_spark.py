@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from millrace import ops
+from millrace import operations, supervise
 from millrace.install.application import Application
+from millrace.install.record import read_record
 from millrace.install.spec import load_spec
 from millrace.kafka.offsets import committed_offsets
-from millrace.ops.savepoints import SavepointState, list_savepoints
-from millrace.ops.savepoints.location import target_of
+from millrace.operations.savepoints import SavepointState, list_savepoints
+from millrace.operations.savepoints.location import target_of
 from tests.integration.savepoints.conftest import OUTPUTS, Installation
 from tests.integration.savepoints.processing import process
 
@@ -46,9 +47,9 @@ def world(make_installation: Callable[..., Installation]) -> tuple[Installation,
     world = make_installation()
     name = world.specify()
     specify(world, name, "counting")
-    ops.deploy(Application(world.home, name))
-    ops.wait_until_ready(Application(world.home, name))
-    ops.stop(Application(world.home, name))
+    supervise.deploy(Application(world.home, name))
+    supervise.wait_until_ready(Application(world.home, name))
+    operations.stop(Application(world.home, name))
     world.send(300)
     work(world, name)
     return world, name
@@ -59,13 +60,13 @@ def test_a_stateless_upgrade_goes_on_where_the_input_was_with_empty_stores(world
     specify(installation, name, "counting_without_windows", upgrade_mode="stateless")
     places = [(f"{installation.prefix}-in", number) for number in range(2)]
     before = {place: commit.offset for place, commit in committed_offsets(installation.admin, name, places).items()}
-    outcome = ops.deploy(Application(installation.home, name))
+    outcome = supervise.deploy(Application(installation.home, name))
     assert outcome.action == "upgrade", outcome.text
     after = {place: commit.offset for place, commit in committed_offsets(installation.admin, name, places).items()}
     assert after == before
     changelogs = [f"{name}-{store}-changelog" for store in ("by-key", "by-window", "by-bucket")]
     assert installation.admin.describe_topics(changelogs) == {}
-    ops.stop(Application(installation.home, name))
+    operations.stop(Application(installation.home, name))
     sent = len(installation.sent)
     installation.send(100)
     work(installation, name)
@@ -80,21 +81,21 @@ def test_a_rollback_restores_the_savepoint_only_where_the_new_version_wrote_what
     installation, name = world
     broken = {"launcher": {"command": BROKEN}} if not writes else {}
     specify(installation, name, "counting_with_one_more", upgrade_mode="savepoint", **broken)
-    outcome = ops.deploy(Application(installation.home, name), rollback_on_failure=not writes)
+    outcome = supervise.deploy(Application(installation.home, name), rollback_on_failure=not writes)
     (savepoint,) = list_savepoints(Application(installation.home, name))
     assert savepoint.state is SavepointState.COMPLETED
     if writes:
-        ops.wait_until_ready(Application(installation.home, name))
-        record = ops.read_record(installation.home.application(name))
+        supervise.wait_until_ready(Application(installation.home, name))
+        record = read_record(installation.home.application(name))
         assert record is not None
         assert record.savepoint == savepoint.name
-        ops.stop(Application(installation.home, name))
+        operations.stop(Application(installation.home, name))
         installation.send(100)
         work(installation, name)
-        outcome = ops.rollback(Application(installation.home, name))
+        outcome = supervise.rollback(Application(installation.home, name))
     assert outcome.action == "rolled_back", outcome.text
     assert ("on savepoint" in outcome.text) == writes
-    ops.stop(Application(installation.home, name))
+    operations.stop(Application(installation.home, name))
     specify(installation, name, "counting")
     installation.send(100)
     work(installation, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
-from millrace.ops.acls import Acl, NeededAcls, Permission, Resource
+from millrace.insight.acls import Acl, NeededAcls, Permission, Resource
 
 _RESOURCES = {
     Resource.TOPIC: ResourceType.TOPIC,

@@ -10,20 +10,24 @@ from typing import Any
 
 import pytest
 
-from millrace import ops
+from millrace import supervise
 from millrace.driver.status_topic import ensure_status_topic
 from millrace.errors import PreflightError
+from millrace.insight.acls import Purpose, needed_acls
+from millrace.insight.export import TextFile, export_metrics
+from millrace.insight.export.lag import records_behind
 from millrace.install.application import Application
 from millrace.install.connection import admin_of
 from millrace.kafka.topics import TopicSpec
-from millrace.ops import canary
-from millrace.ops.acls import Purpose, needed_acls
-from millrace.ops.compaction import CompactionOptions, compact
-from millrace.ops.dead_letters import list_dead_letter_records, purge_dead_letter_records, replay_dead_letter_records
-from millrace.ops.export import TextFile, export_metrics
-from millrace.ops.export.lag import records_behind
-from millrace.ops.reset import NamedCluster, ResetOptions, reset
-from millrace.ops.savepoints import create_savepoint, restore_savepoint
+from millrace.operations.compaction import CompactionOptions, compact
+from millrace.operations.dead_letters import (
+    list_dead_letter_records,
+    purge_dead_letter_records,
+    replay_dead_letter_records,
+)
+from millrace.operations.reset import NamedCluster, ResetOptions, reset
+from millrace.operations.savepoints import create_savepoint, restore_savepoint
+from millrace.supervise import canary
 from tests.application import PREFIX_VARIABLE
 from tests.dead_letters import dead_letter_record_of
 from tests.integration.savepoints.conftest import Installation
@@ -162,13 +166,13 @@ def test_a_canary_and_the_export_do_with_them_and_ask_for_nothing_else(
     # Where there is none yet, the first start asks the broker's own topic, which is refused, and goes on.
     ensure_status_topic(installation.bootstrap_servers)
     installation.send(100)
-    ops.deploy(Application(home, name))
+    supervise.deploy(Application(home, name))
     try:
-        ops.wait_until_ready(Application(home, name))
+        supervise.wait_until_ready(Application(home, name))
         candidate = tmp_path / "new.yaml"
         shutil.copy(home.spec_path(name), candidate)
         canary.start(Application(home, name), candidate)
-        ops.wait_until_ready(Application(home, f"{name}-canary"))
+        supervise.wait_until_ready(Application(home, f"{name}-canary"))
         installation.send(100)
         found = canary.compare(Application(home, name), wait_s=120)
         assert (found.agrees, found.at_rest, found.keys > 50) == (True, True, True), found

@@ -13,8 +13,8 @@ import pytest
 
 from millrace.driver.control_file import CONTROL_TOKEN_VARIABLE
 from millrace.driver.status_topic import ensure_status_topic
+from millrace.insight.acls import Purpose, needed_acls
 from millrace.install.spec import load_spec
-from millrace.ops.acls import Purpose, needed_acls
 from tests.application import PREFIX_VARIABLE, Application
 from tests.integration.security.granting import bindings
 from tests.integration.spark.conftest import World

@@ -11,7 +11,7 @@ import yaml
 
 from millrace.install.application import Application as InstalledApplication
 from millrace.install.home import Home
-from millrace.ops.reset import ResetOptions, ToOffset, reset
+from millrace.operations.reset import ResetOptions, ToOffset, reset
 from tests.application import PREFIX_VARIABLE, Application
 from tests.integration.spark.conftest import World
 from tests.records import Record

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from millrace.insight.recovery import estimate_for
 from millrace.kafka.producer import TaskProducer
-from millrace.ops.recovery import estimate_for
-from millrace.ops.standby import Standby, StandbyOptions
+from millrace.operations.standby import Standby, StandbyOptions
 from millrace.state import StateDirectory, StateOptions, TaskState
 from millrace.task.recovery import bring_to
 from millrace.task.signature import Signature

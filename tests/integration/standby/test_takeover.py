@@ -15,8 +15,8 @@ import yaml
 
 from millrace.install.application import Application
 from millrace.install.home import Home
-from millrace.ops.reset import reset
-from millrace.ops.standby import Standby, StandbyOptions, StandbyStatus, read_standby_status
+from millrace.operations.reset import reset
+from millrace.operations.standby import Standby, StandbyOptions, StandbyStatus, read_standby_status
 from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import BatchRequest, WarmTasks
 from millrace.state import StateDirectory, TaskState

@@ -23,11 +23,11 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, Producer
 
+from demo.airflow_service import HEALTH_PATH, AirflowService
 from demo.leftovers import end_processes_of
 from millrace.embedded.broker import free_ports
 from millrace.home import millrace_home
 from millrace.kafka.jars import IVY_SETTINGS_VARIABLE
-from millrace.ops.airflow_service import HEALTH_PATH, AirflowService
 from millrace.processes import ProcessIdentity
 from scripts.audit import find_uv
 from scripts.references.dags import DAGS

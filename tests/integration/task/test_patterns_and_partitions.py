@@ -22,8 +22,8 @@ from millrace.install.spec import ApplicationSpec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.checks import Check
-from millrace.ops.preflight import preflight
+from millrace.launch.checks import Check
+from millrace.launch.preflight import preflight
 from millrace.serdes import LongSerde, StringSerde
 from millrace.task.batch import TaskBatch
 from millrace.task.input import OffsetRange

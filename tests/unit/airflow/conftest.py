@@ -9,8 +9,10 @@ import structlog
 import yaml
 
 from millrace.install.application import Application
-from millrace.ops import Home, deploy, stop, wait_until_ready
-from millrace.ops.driver import UNRESPONSIVE
+from millrace.install.home import Home
+from millrace.launch.driver import UNRESPONSIVE
+from millrace.operations import stop
+from millrace.supervise import deploy, wait_until_ready
 
 FAKE_JOB = Path(__file__).resolve().parents[2] / "airflow" / "fake_job.py"
 NAME = "payments"

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from millrace.insight.positions import TopicPosition
 from millrace.install.application import Application
-from millrace.ops import Home, deploy, stop
-from millrace.ops.operations import perform
-from millrace.ops.positions import TopicPosition
+from millrace.install.home import Home
+from millrace.operations import perform, stop
+from millrace.supervise import deploy
 from millrace_airflow.operators import MillraceApplicationsOperator
 from millrace_airflow.operators.stream_assets import has_moved
-from tests.unit.ops.stepwise import plan_of
+from tests.unit.operations.stepwise import plan_of
 
 NAME = "payments"
 

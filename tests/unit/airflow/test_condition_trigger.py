@@ -10,7 +10,10 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 from millrace.install.application import Application
-from millrace.ops import Home, Observation, Reason, Verdict, deploy, stop
+from millrace.install.home import Home
+from millrace.launch import Observation, Reason, Verdict
+from millrace.operations import stop
+from millrace.supervise import deploy
 from millrace_airflow.conditions import Condition
 from millrace_airflow.sensors import LagBelowSensor, StreamReadySensor
 from millrace_airflow.triggers import ConditionTrigger

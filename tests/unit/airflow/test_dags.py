@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from millrace.ops import Home
-from millrace.ops.savepoint_index import write_index
-from millrace.ops.savepoints.manifest import Manifest, SavepointState
+from millrace.install.home import Home
+from millrace.operations.savepoint_index import write_index
+from millrace.operations.savepoints.manifest import Manifest, SavepointState
 from scripts.references.dags import read
 
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from millrace.ops import Home, Outcome
-from millrace.ops.operations import OperationState, operations_of, perform, unfinished_operation
+from millrace.install.home import Home
+from millrace.operations import OperationState, Outcome, operations_of, perform, unfinished_operation
 from millrace_airflow.hooks import MillraceHook
 from millrace_airflow.operators import MillraceOperationOperator
 from millrace_airflow.operators.operations import MillraceOperationsOperator
 from tests.unit.airflow.lines import Lines
-from tests.unit.ops.stepwise import plan_of
+from tests.unit.operations.stepwise import plan_of
 
 NAME = "payments"
 

@@ -12,8 +12,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from millrace.install.application import Application
-from millrace.install.record import write_record
-from millrace.ops import Home, StopCause, observe, read_record, stop
+from millrace.install.home import Home
+from millrace.install.record import StopCause, read_record, write_record
+from millrace.launch import observe
+from millrace.operations import stop
 from millrace_airflow.operators import MillraceSuperviseOperator
 
 NAME = "payments"

@@ -10,8 +10,10 @@ import pytest
 
 from millrace.driver.ending import Ending, ExitCode
 from millrace.install.application import Application
-from millrace.install.record import write_record
-from millrace.ops import Home, observe, read_record, stop
+from millrace.install.home import Home
+from millrace.install.record import read_record, write_record
+from millrace.launch import observe
+from millrace.operations import stop
 from millrace_airflow.triggers import SuperviseTrigger, supervise
 from tests.waiting import kill_process, stop_process
 

@@ -14,8 +14,8 @@ from apps import fraud_detection, fraud_model
 from apps.fraud_model import Alert, LoggedPayment
 from apps.payments import Mix, Payment, generate
 from millrace.dsl import StreamsBuilder
+from millrace.install.spec import load_spec
 from millrace.metrics.definitions import DropReason
-from millrace.ops import load_spec
 from millrace.serdes import BytesSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
 from tests.unit.apps.places import REPOSITORY

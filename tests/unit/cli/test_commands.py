@@ -15,8 +15,8 @@ import typer
 from millrace.cli.application import app
 from millrace.install.home import Home
 from millrace.install.launchers.base import OPERATION_VARIABLE
-from millrace.ops.operations import OperationPlan
-from millrace.ops.operations.journal import OperationJournal
+from millrace.operations import OperationPlan
+from millrace.operations.journal import OperationJournal
 from tests.unit.cli.conftest import Cli
 
 SPEC = """\

@@ -20,8 +20,8 @@ from packaging.version import Version
 
 from millrace.cli.init import FILES, application_name, compatible_versions
 from millrace.errors import ConfigurationError
+from millrace.install.spec import load_spec
 from millrace.kafka.jars import KAFKA_VERSION
-from millrace.ops import load_spec
 from scripts.references.dags import read
 from tests.unit.cli.conftest import Cli
 from tests.unit.deployment.test_compose import compose_command

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from millrace.cli.restore_bar import restore_bar, restore_text
-from millrace.ops.observe import Observation, Reason, Verdict
+from millrace.launch.observation import Observation, Reason, Verdict
 
 
 def look(remaining: int, rate: float) -> Observation:

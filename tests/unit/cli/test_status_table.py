@@ -9,7 +9,7 @@ from rich.console import Console
 from millrace.cli.status_table import Row, exit_code, explanations, table
 from millrace.driver.status import StreamThreadStatus
 from millrace.install.launchers.local_process import LocalProcess
-from millrace.ops import Observation, Reason, Verdict
+from millrace.launch import Observation, Reason, Verdict
 from millrace.processes import ProcessIdentity
 
 

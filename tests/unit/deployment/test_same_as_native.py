@@ -10,14 +10,15 @@ import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
 
+from demo.airflow_service import BROKER_VARIABLE, HEALTH_PATH, LOCAL_SETTINGS, SETTINGS, read_settings
 from demo.cluster import LAUNCHER_VARIABLE, MASTER_VARIABLE
 from millrace.embedded import broker, cluster
 from millrace.home import HOME_VARIABLE
+from millrace.install.home import Home
 from millrace.install.launchers import launcher_of_kind
 from millrace.install.launchers.spark_cluster import master_arguments, worker_arguments
+from millrace.install.spec import load_spec
 from millrace.kafka.jars import KAFKA_VERSION
-from millrace.ops import Home, load_spec
-from millrace.ops.airflow_service import BROKER_VARIABLE, HEALTH_PATH, LOCAL_SETTINGS, SETTINGS, read_settings
 from tests.unit.deployment.compose import (
     PLATFORM,
     ROOT,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from millrace import ops
+import millrace
 from millrace.config import StreamsConfig
 from millrace.install.connection import ADMIN_TIMEOUT_S, admin_of
 
@@ -15,10 +15,10 @@ def test_an_administrator_has_the_application_s_settings_and_the_one_limit() -> 
 
 
 def test_no_operation_makes_an_administrator_of_its_own() -> None:
-    root = Path(ops.__file__).parents[1]
+    root = Path(millrace.__file__).parent
     makers = {
         str(path.relative_to(root))
-        for package in ("install", "ops")
+        for package in ("install", "launch", "operations", "supervise", "insight")
         for path in (root / package).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"KafkaAdmin", "AdminClient"}

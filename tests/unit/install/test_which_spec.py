@@ -9,10 +9,11 @@ import pytest
 
 from millrace.errors import ConfigurationError
 from millrace.install.application import Application
+from millrace.install.home import Home
 from millrace.install.record import DesiredState, JobRecord, write_record
 from millrace.install.spec import load_spec_file
 from millrace.install.which_spec import Use, changed_keys
-from millrace.ops import Home, observe
+from millrace.launch import observe
 
 WriteSpec = Callable[..., Path]
 NAME = "payments"

@@ -79,7 +79,9 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
 
 
 def test_packages_can_still_be_imported_from_it() -> None:
-    code = "from millrace import ops, errors; import millrace.dsl as d; assert ops.deploy and errors and d.KStream"
+    code = (
+        "from millrace import errors, launch; import millrace.dsl as d; assert launch.observe and errors and d.KStream"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

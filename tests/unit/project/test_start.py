@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from millrace.dsl import StreamsBuilder
-from millrace.ops import load_spec
+from millrace.install.spec import load_spec
 from millrace.serdes import JsonSerde, StringSerde
 from millrace.testing import TopologyTestDriver
 from tests.unit.project.pages import ROOT, blocks, files

@@ -46,12 +46,14 @@ preload()
 
 def look():
     from millrace.kafka.columns.layout_check import checked_kernel
+    from millrace.serdes.json_kernel import json_kernel
     names = (*PRELOADED, "millrace.task.task", "pandas")
-    return [name in sys.modules for name in names], checked_kernel.cache_info().currsize
+    compiled = [loops.cache_info().currsize for loops in (checked_kernel, json_kernel)]
+    return [name in sys.modules for name in names], compiled
 
 say(in_child(look))
 """)
-    assert json.loads(done.stdout) == [[True] * 5, 1]
+    assert json.loads(done.stdout) == [[True] * 5, [1, 1]]
 
 
 def test_it_leaves_no_thread_that_a_worker_would_lack_and_writes_nothing_where_spark_reads_a_port() -> None:

@@ -1,1 +1,1 @@
-"""What runs where ``spark-submit`` has brought a driver."""
+"""The commands that run where ``spark-submit`` has brought a driver."""

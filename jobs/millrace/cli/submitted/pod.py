@@ -1,4 +1,4 @@
-"""What a pod runs: Spark tells a container by its first argument whether it is a driver or an executor.
+"""The command of a pod: Spark's first argument to a container says whether it is a driver or an executor.
 
 Spark's own images have a shell script for this; here Spark is where the Python package is, and the driver's jars are
 those that :mod:`millrace.kafka.jars` resolves.
@@ -21,13 +21,13 @@ _OPTION = "SPARK_JAVA_OPT_"
 
 
 def main() -> None:
-    """Become the driver or the executor."""
+    """Becomes the driver or the executor."""
     command = command_of(sys.argv[1:], os.environ)
     os.execvp(command[0], command)
 
 
 def command_of(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """The command of a driver or an executor.
+    """Returns the command of a driver or an executor.
 
     Args:
         arguments: what Spark gives the container: ``driver`` and arguments of spark-submit, or ``executor``.

@@ -1,19 +1,17 @@
 """The loops over messages of librdkafka, as machine code of this processor.
 
 A message is a C structure, and reading ten fields of each through Python costs five times what the client does for it.
-So the loops are written in LLVM's language, and llvmlite compiles them when a process first reads: in 20 ms, without a
-compiler of the machine's, and without a file that would have to be kept.
+So the loops are machine code, compiled when a process first reads.
 """
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import c_int64, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from millrace.kafka.columns.c_interface import InterfaceUnavailableError, address_of, librdkafka
+from millrace.machine_code import MachineCodeUnavailableError, compiled, function
 
 MESSAGE_FIELDS = (
     ("error", 0, "i32"),
@@ -219,23 +217,16 @@ def kernel() -> Kernel:
         InterfaceUnavailableError: this machine cannot compile or run them.
     """
     library = librdkafka()
-    if ctypes.sizeof(c_void_p) != ctypes.sizeof(c_int64):
-        raise InterfaceUnavailableError("this machine has no addresses of 64 bits")
     try:
-        engine = _compiled(_source(library))
-    except (ImportError, OSError, RuntimeError) as error:
-        raise InterfaceUnavailableError(f"llvmlite cannot compile: {error}") from error
-
-    def function(name: str, arguments: str) -> Any:
-        types = [c_int64 if code == "n" else c_void_p for code in arguments]
-        return ctypes.CFUNCTYPE(None, *types)(engine.get_function_address(name))
-
+        engine = compiled(_source(library))
+    except MachineCodeUnavailableError as error:
+        raise InterfaceUnavailableError(str(error)) from error
     return Kernel(
-        examine=function("examine", "pnp"),
-        gather=function("gather", "ppnp"),
-        destroy=function("destroy", "pn"),
-        count_headers=function("count_headers", "pnp"),
-        list_headers=function("list_headers", "pnppppp"),
+        examine=function(engine, "examine", "pnp"),
+        gather=function(engine, "gather", "ppnp"),
+        destroy=function(engine, "destroy", "pn"),
+        count_headers=function(engine, "count_headers", "pnp"),
+        list_headers=function(engine, "list_headers", "pnppppp"),
         engine=engine,
     )
 
@@ -261,18 +252,3 @@ def _source(library: Any) -> str:
         header_count=address_of(library.rd_kafka_header_cnt),
         header_get=address_of(library.rd_kafka_header_get_all),
     )
-
-
-def _compiled(source: str) -> Any:
-    from llvmlite import binding
-
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    machine = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(), opt=3, codemodel="jitdefault", jit=True
-    )
-    module = binding.parse_assembly(source)
-    module.verify()
-    engine = binding.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    return engine

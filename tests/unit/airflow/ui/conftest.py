@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
-from millrace.ops import Home
-from millrace.ops.overview import OverviewWatch
+from millrace.insight.overview import OverviewWatch
+from millrace.install.home import Home
 from millrace_airflow.ui.actions import ACTIONS
 from millrace_airflow.ui.app import create_app
 from millrace_airflow.ui.gateway import AirflowRefusedError, DagView

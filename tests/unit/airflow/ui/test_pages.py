@@ -11,7 +11,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from millrace.install.files import append_journal
-from millrace.ops import Home
+from millrace.install.home import Home
 from millrace_airflow.ui.actions import ACTIONS
 from millrace_airflow.ui.forms import Option, fields, read_form
 from millrace_airflow.ui.gateway import AirflowRefusedError

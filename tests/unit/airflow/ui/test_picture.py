@@ -3,7 +3,7 @@ from __future__ import annotations
 import itertools
 from xml.etree import ElementTree
 
-from millrace.ops.overview import Graph, GraphNode, GraphPart, LagPoint, NodeKind, PartState, Trend
+from millrace.insight.overview import Graph, GraphNode, GraphPart, LagPoint, NodeKind, PartState, Trend
 from millrace_airflow.ui.layout import BOX_WIDTH, ROW_GAP, height_of, layout
 from millrace_airflow.ui.picture import topology_picture
 from millrace_airflow.ui.sparkline import sparkline

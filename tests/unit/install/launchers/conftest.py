@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.ops import Home
+from millrace.install.home import Home
 
 Program = Callable[[str, str], Path]
 

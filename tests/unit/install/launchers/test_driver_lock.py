@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import OperationError
-from millrace.install.home import ApplicationDirectory
+from millrace.install.home import ApplicationDirectory, Home
 from millrace.install.launchers import base
 from millrace.install.launchers.base import Launch, lives, start_detached
 from millrace.install.launchers.session import RUN_DIRECTORY_VARIABLE, find_driver
-from millrace.ops import Home
 from millrace.processes import ProcessIdentity
 
 NAME = "payments"

@@ -14,14 +14,18 @@ import yaml
 
 from millrace.errors import ConfigurationError, MillraceError, OperationError
 from millrace.install.application import Application
+from millrace.install.home import Home
 from millrace.install.launchers import refuse_state_elsewhere
 from millrace.install.launchers.kubernetes import account, pod_templates, specification_map
 from millrace.install.launchers.kubernetes.manifests import base_name
+from millrace.install.record import read_record
 from millrace.install.spec import load_spec, load_spec_file
-from millrace.ops import Home, Reason, Verdict, deploy, observe, read_record, reconcile, stop
-from millrace.ops.audit import audit
-from millrace.ops.driver import StopLimits
-from millrace.ops.savepoints.create import create_savepoint
+from millrace.launch import Reason, Verdict, observe
+from millrace.launch.driver import StopLimits
+from millrace.operations import stop
+from millrace.operations.audit import audit
+from millrace.operations.savepoints.create import create_savepoint
+from millrace.supervise import deploy, reconcile
 from tests.kubernetes_api import KubernetesApi, install_kubectl
 
 RECORDED = Path(__file__).with_name("recorded")

@@ -12,13 +12,15 @@ import yaml
 
 from millrace.errors import ConfigurationError, OperationError
 from millrace.install.application import Application
-from millrace.install.home import ApplicationDirectory
+from millrace.install.home import ApplicationDirectory, Home
 from millrace.install.launchers.instance import Presence
 from millrace.install.launchers.tools import ToolOutput
 from millrace.install.launchers.yarn.application import YarnApplication
 from millrace.install.spec import load_spec
-from millrace.ops import Home, Reason, Verdict, deploy, observe, reconcile, stop
-from millrace.ops.driver import StopLimits
+from millrace.launch import Reason, Verdict, observe
+from millrace.launch.driver import StopLimits
+from millrace.operations import stop
+from millrace.supervise import deploy, reconcile
 
 RECORDED = Path(__file__).with_name("recorded")
 FAST = StopLimits(graceful_s=0, terminate_s=5, kill_s=5)

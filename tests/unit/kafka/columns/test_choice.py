@@ -14,6 +14,7 @@ from millrace.kafka.columns import READER_VARIABLE, ReaderSettings, choice, kern
 from millrace.kafka.columns.c_interface import InterfaceUnavailableError
 from millrace.kafka.columns.consumer_reader import ConsumerReader
 from millrace.kafka.columns.librdkafka_reader import LibrdkafkaReader
+from millrace.machine_code import MachineCodeUnavailableError
 
 SETTINGS = ReaderSettings(bootstrap_servers="127.0.0.1:9", group="any")
 
@@ -58,9 +59,9 @@ def test_a_closed_reader_says_so() -> None:
 
 def test_a_process_that_cannot_compile_says_once_what_that_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_compiler(source: str) -> None:
-        raise RuntimeError("memory may not be made executable")
+        raise MachineCodeUnavailableError("memory may not be made executable")
 
-    monkeypatch.setattr(kernel, "_compiled", no_compiler)
+    monkeypatch.setattr(kernel, "compiled", no_compiler)
     with structlog.testing.capture_logs() as logs:
         assert opened_kind() is ConsumerReader
         assert opened_kind() is ConsumerReader
@@ -76,7 +77,7 @@ def test_a_process_that_is_forked_reads_with_what_its_parent_has_compiled(monkey
     def compiled_again(source: str) -> None:
         raise AssertionError("the parent has done it")
 
-    monkeypatch.setattr(kernel, "_compiled", compiled_again)
+    monkeypatch.setattr(kernel, "compiled", compiled_again)
     child = multiprocessing.get_context("fork").Process(target=_open_as_expected)
     child.start()
     child.join(30)

@@ -46,7 +46,7 @@ class CogroupProcessor(JointProcessor):
         stream_times: dict[str, int],
         held_back: HeldBackByStore,
     ) -> None:
-        self._places = {node.name: node.operator.place for node in nodes if isinstance(node.operator, CogroupAggregate)}
+        self._places = {node.name: node.operator.index for node in nodes if isinstance(node.operator, CogroupAggregate)}
         by_place = sorted(nodes, key=lambda node: self._places[node.name])
         operators = [node.operator for node in by_place if isinstance(node.operator, CogroupAggregate)]
         aggregators = [operator.aggregation.aggregator for operator in operators]

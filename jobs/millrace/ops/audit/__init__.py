@@ -1,6 +1,0 @@
-"""Audit: each store equals a replay of its changelog, or its differences are listed by key."""
-
-from millrace.ops.audit.audit import AuditOptions, audit
-from millrace.ops.audit.report import AuditReport, Difference, StoreAudit
-
-__all__ = ["AuditOptions", "AuditReport", "Difference", "StoreAudit", "audit"]

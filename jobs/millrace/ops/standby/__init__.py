@@ -1,6 +1,0 @@
-"""``millrace standby``: copies of the stores of tasks that run elsewhere, which follow the changelogs."""
-
-from millrace.ops.standby.process import Standby, StandbyOptions, run_standby
-from millrace.ops.standby.status import StandbyStatus, TaskCopyStatus, read_standby_status
-
-__all__ = ["Standby", "StandbyOptions", "StandbyStatus", "TaskCopyStatus", "read_standby_status", "run_standby"]

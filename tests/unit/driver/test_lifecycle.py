@@ -28,10 +28,11 @@ def test_every_state_says_what_it_means() -> None:
 
 def test_a_move_says_that_the_state_changed() -> None:
     lifecycle = Lifecycle()
-    assert lifecycle.move_to(S.REBALANCING)
-    assert lifecycle.state is S.REBALANCING
-    assert lifecycle.move_to(S.RUNNING)
-    assert lifecycle.state is S.RUNNING
+    states = []
+    for state in (S.REBALANCING, S.RUNNING):
+        assert lifecycle.move_to(state)
+        states.append(lifecycle.state)
+    assert states == [S.REBALANCING, S.RUNNING]
 
 
 def test_a_move_to_the_same_state_changes_nothing() -> None:

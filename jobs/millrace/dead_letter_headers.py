@@ -1,4 +1,4 @@
-"""Names of the headers by which a dead-letter record says what happened, for those that write and those that read it."""
+"""Names of the headers by which a dead-letter record says what happened, for writers and readers."""
 
 from __future__ import annotations
 

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
+import threading
+import time
 from pathlib import Path
 
 
 def write_atomically(
-    path: Path, content: bytes, *, mode: int = 0o644, waits_for_disk: bool = True, makes_directory: bool = True
+    path: Path, content: bytes, *, mode: int | None = None, waits_for_disk: bool = True, makes_directory: bool = True
 ) -> None:
     """Replace a file as a whole: whoever reads it finds the old or the new content, never a part.
 
     Args:
         path: the file.
         content: the new content.
-        mode: permissions of the file.
+        mode: permissions of the file; ``None`` leaves them to the process (``umask``).
         waits_for_disk: whether that also holds after a power loss, which costs a write to the disk.
         makes_directory: whether a missing directory is made.
 
@@ -25,15 +26,19 @@ def write_atomically(
     """
     if makes_directory:
         path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    temporary = Path(name)
+    # One of its own for each write: several processes and threads may replace the file at once.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.{time.monotonic_ns()}")
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode
+    )
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             if waits_for_disk:
                 file.flush()
                 os.fsync(file.fileno())
-        temporary.chmod(mode)
+        if mode is not None:
+            temporary.chmod(mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

@@ -38,7 +38,7 @@ class ControlFile(BaseModel):
 
     def write(self, path: Path) -> None:
         """Writes atomically: a reader sees the file before or after, never half of it."""
-        write_atomically(path, self.model_dump_json(indent=2).encode() + b"\n")
+        write_atomically(path, self.model_dump_json(indent=2).encode() + b"\n", mode=0o644)
 
     def remove_own(self, path: Path) -> None:
         """Removes ``path`` unless a newer driver has written its own there meanwhile."""

@@ -28,10 +28,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import numpy as np
 import structlog
@@ -52,12 +52,10 @@ from millrace.errors import (
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
-from millrace.kafka.record_limits import Refusal
 from millrace.kafka.refusals import KnownRefusals, RecordsRefusedError
 from millrace.metrics import TransactionOutcome
 from millrace.state import StateOptions, TaskPosition, TaskState
 from millrace.task.batch import TaskBatch
-from millrace.task.collector import OutputBatch
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.dead_letters import at_writable_times
 from millrace.task.decided_input import decided_input
@@ -67,6 +65,7 @@ from millrace.task.input import InputBatch, readable
 from millrace.task.input_topics import check_input_topics
 from millrace.task.newest_run import check_newest_run, explain_by_newer_run
 from millrace.task.processor import HeldBack
+from millrace.task.producer_collector import ProducerCollector
 from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
 from millrace.task.spec import TaskSpec
@@ -455,8 +454,8 @@ class Task:
             raise
         return producer
 
-    def _collector(self) -> _ProducerCollector:
-        return _ProducerCollector(
+    def _collector(self) -> ProducerCollector:
+        return ProducerCollector(
             self._open_producer(),
             self._topics,
             self._learn,
@@ -542,7 +541,7 @@ class Task:
                 return
 
     @staticmethod
-    def _report(unreported: UnreportedCounts, collector: _ProducerCollector) -> None:
+    def _report(unreported: UnreportedCounts, collector: ProducerCollector) -> None:
         for records in unreported.records:
             collector.send(at_writable_times(records, collector))
 
@@ -554,7 +553,7 @@ class Task:
         self,
         positions: Mapping[TopicPartition, int],
         counts: Mapping[str, int],
-        collector: _ProducerCollector,
+        collector: ProducerCollector,
         clock: _Clock,
     ) -> None:
         """Steps 5 and 6 of a batch, under their numbers in the module's docstring."""
@@ -616,7 +615,7 @@ class Task:
         crash_here(CrashPoint.AFTER_STORE_WRITE)
 
     def _counts(
-        self, decided: InputBatch, collector: _ProducerCollector, unreported: UnreportedCounts
+        self, decided: InputBatch, collector: ProducerCollector, unreported: UnreportedCounts
     ) -> dict[str, int]:
         assert self._engine is not None
         failures = self._engine.failures
@@ -655,94 +654,6 @@ class Task:
             rebuilds=self._take_rebuilds(),
             next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
-
-
-class _LearnTopic(Protocol):
-    def __call__(self, topic: str, *, dead_letters: bool = False) -> TaskProducer: ...
-
-
-class _ProducerCollector:
-    """Sends output into the batch's transaction, which it opens with the first record."""
-
-    def __init__(
-        self,
-        producer: TaskProducer,
-        topics: TopicsWritten,
-        learn: _LearnTopic,
-        *,
-        known_refusals: KnownRefusals,
-        sent_topics: set[str],
-    ) -> None:
-        self._known_refusals = known_refusals
-        self._sent_topics = sent_topics
-        self._producer = producer
-        self._topics = topics
-        self._learn = learn
-        self.written: Counter[str] = Counter()
-        self.changelog_topics: dict[str, str] = {}
-
-    def begin(self) -> None:
-        """Opens the transaction unless it is open."""
-        if not self._producer.in_transaction:
-            crash_here(CrashPoint.BEFORE_TRANSACTION)
-            self._producer.begin()
-
-    def send(self, batch: OutputBatch) -> None:
-        """Sends a batch of records.
-
-        Raises:
-            UnknownTopicError: it is for a topic that an exception handler names, and that does not exist.
-            RecordRefusedError: the topic does not take a record; none of the batch was sent.
-        """
-        self.expect_dead_letter_records([batch.topic])
-        for _, error in self._refused_before(batch):
-            raise error
-        self._sent_topics.add(batch.topic)
-        self.begin()
-        self._producer.send(
-            batch.topic,
-            batch.keys,
-            batch.values,
-            batch.timestamps,
-            partition=batch.partitions if isinstance(batch.partitions, int) else None,
-            partitions=None if isinstance(batch.partitions, int) else batch.partitions,
-            headers=None if batch.headers is None else batch.headers.tolist(),
-            track=batch.store is not None,
-        )
-        if batch.store is not None:
-            self.changelog_topics[batch.store] = batch.topic
-        else:
-            self.written[batch.topic] += len(batch)
-
-    def expect_dead_letter_records(self, topics: Iterable[str]) -> None:
-        """Asks for topics that handlers name, before anything is sent: a producer may have to make room for another."""
-        for topic in topics:
-            if not self._topics.knows(topic):
-                self._producer = self._learn(topic, dead_letters=True)
-
-    def refused(self, batch: OutputBatch) -> list[Refusal]:
-        """The records that their topic would refuse, or that the broker has refused."""
-        headers = None if batch.headers is None else batch.headers.tolist()
-        found = self._producer.refused(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
-        return sorted({**dict(self._refused_before(batch)), **dict(found)}.items())
-
-    def _refused_before(self, batch: OutputBatch) -> list[Refusal]:
-        if not self._known_refusals:
-            return []
-        headers = None if batch.headers is None else batch.headers.tolist()
-        return self._known_refusals.among(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
-
-    def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; one that a record names is asked for.
-
-        Raises:
-            StateError: the topic was not there when the application started.
-            UnknownTopicError: a record names it, and it does not exist.
-            TopicRefusedError: the application may not write to it.
-        """
-        if not self._topics.knows(topic):
-            self._producer = self._learn(topic)
-        return self._topics.partition_counts[topic]
 
 
 TaskAction = Callable[[Task], object]

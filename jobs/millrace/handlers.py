@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
+from millrace import dead_letter_headers
 from millrace.callables import refuse_async
 from millrace.errors import ConfigurationError, SerializationError
 
@@ -184,9 +185,9 @@ def dead_letters_for(topic: str | None, context: ErrorHandlerContext, error: Exc
         dead_letter(
             topic,
             context,
-            ("__streams.errors.exception", f"{type(cause).__module__}.{type(cause).__qualname__}".encode()),
-            ("__streams.errors.message", str(cause).encode()),
-            ("__streams.errors.stacktrace", "".join(traceback.format_exception(cause)).encode()),
+            (dead_letter_headers.EXCEPTION, f"{type(cause).__module__}.{type(cause).__qualname__}".encode()),
+            (dead_letter_headers.MESSAGE, str(cause).encode()),
+            (dead_letter_headers.STACKTRACE, "".join(traceback.format_exception(cause)).encode()),
         ),
     )
 
@@ -201,9 +202,9 @@ def dead_letter(topic: str, context: ErrorHandlerContext, *headers: tuple[str, b
         headers=[
             *context.headers,
             *headers,
-            ("__streams.errors.topic", str(context.topic).encode()),
-            ("__streams.errors.partition", str(context.partition).encode()),
-            ("__streams.errors.offset", str(context.offset).encode()),
+            (dead_letter_headers.TOPIC, str(context.topic).encode()),
+            (dead_letter_headers.PARTITION, str(context.partition).encode()),
+            (dead_letter_headers.OFFSET, str(context.offset).encode()),
         ],
     )
 

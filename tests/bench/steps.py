@@ -41,11 +41,11 @@ STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("keys, values and timestamps are copied into columns", ("LibrdkafkaReader._columns ",)),
     ("messages are freed", ("LibrdkafkaReader.poll ",)),
     ("the loop of the stream thread", ("StreamThread.turn ",)),
-    ("input is put together in its order", ("Task._uncommitted ",)),
-    ("keys and values are decoded", ("Engine._read ",)),
-    ("operators and stores", ("Engine._run ", "Engine.process ")),
-    ("output is encoded and handed to the producer", ("Engine._write ",)),
-    ("changes are encoded and handed to the producer", ("Engine._log_changes ",)),
+    ("input is put together in its order", ("decided_input ",)),
+    ("keys and values are decoded", ("Sources.read ",)),
+    ("operators and stores", ("Nodes.run ", "Engine.process ")),
+    ("output is encoded and handed to the producer", ("Outputs.write ",)),
+    ("changes are encoded and handed to the producer", ("Outputs.log_changes ",)),
     ("transactions are sent and committed, stores written", ("Task._commit ",)),
 )
 """Steps, and the beginnings of the frames that are theirs; the frame nearest to the leaf decides."""

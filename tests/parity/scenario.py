@@ -29,9 +29,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from millrace.dead_letter_headers import DROPPED_REASON
 from millrace.kafka.topics import changelog_topic, repartition_topic
 from millrace.serdes import BytesSerde
-from millrace.task.dead_letters import REASON_HEADER
 from millrace.testing import TestInputTopic, TestRecord, TopologyTestDriver
 from millrace.testing.topics import RawRecord
 from millrace.topology.stores import StoreKind
@@ -82,7 +82,7 @@ class Form(Enum):
 def _take_out_letters_of_dropped_records(topics: dict[str, Any]) -> None:
     """Kafka Streams has no dead letters for negative timestamps; ours are held by tests of their own."""
     letters = topics.pop("dlq", [])
-    kept = [row for row in letters if not any(header.startswith(f"{REASON_HEADER}=") for header in row[-1])]
+    kept = [row for row in letters if not any(header.startswith(f"{DROPPED_REASON}=") for header in row[-1])]
     if kept:
         topics["dlq"] = kept
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import tempfile
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from millrace.errors import ConfigurationError, OperationError
+from millrace.files import write_atomically
 from millrace.processes import ProcessIdentity
 
 
@@ -60,22 +60,6 @@ class ControlFile(BaseModel):
                 f"No driver can be found through {path}: {error}.",
                 remedy="check that the application runs on this host",
             ) from error
-
-
-def write_atomically(path: Path, data: bytes, *, mode: int) -> None:
-    """Writes ``data`` to a temporary file beside ``path`` with permissions ``mode``, then renames it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 CONTROL_TOKEN_VARIABLE = "MILLRACE_CONTROL_TOKEN"

@@ -6,7 +6,6 @@ It says what the status topic cannot: a driver that a newer one replaced publish
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from enum import IntEnum
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from millrace.files import write_atomically
 from millrace.processes import ProcessIdentity
 
 log = structlog.get_logger(__name__)
@@ -65,11 +65,7 @@ class Ending(BaseModel):
 
     def write(self, path: Path) -> None:
         """Replaces the file as a whole."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(self.model_dump_json())
-        Path(name).replace(path)
+        write_atomically(path, self.model_dump_json().encode(), mode=0o600)
 
     @classmethod
     def read(cls, path: Path) -> Ending | None:

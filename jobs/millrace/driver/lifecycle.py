@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -64,28 +63,19 @@ TRANSITIONS = MappingProxyType(
 )
 """Which states may follow each state."""
 
-StateListener = Callable[[ApplicationState, ApplicationState], None]
-"""``(new state, old state)``, the order of ``KafkaStreams.StateListener``."""
-
 
 class Lifecycle:
-    """The state of one application. Safe to use from any thread; listeners are called in the order of the moves."""
+    """The state of one application. Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition(threading.RLock())
         self._state = ApplicationState.CREATED
-        self._listeners: list[StateListener] = []
 
     @property
     def state(self) -> ApplicationState:
         """The state now."""
         with self._condition:
             return self._state
-
-    def add_listener(self, listener: StateListener) -> None:
-        """Calls ``listener`` at each later move, in the thread that makes it, which waits for the listener."""
-        with self._condition:
-            self._listeners.append(listener)
 
     def move_to(self, new: ApplicationState) -> bool:
         """Moves to ``new``.
@@ -108,8 +98,6 @@ class Lifecycle:
                 )
             self._state = new
             log.info("state changed", old=str(old), new=str(new))
-            for listener in self._listeners:
-                listener(new, old)
             self._condition.notify_all()
             return True
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,30 +12,12 @@ from typing import Any
 import orjson
 
 from millrace.errors import OperationError
+from millrace.files import write_atomically
 from millrace.install.home import ApplicationDirectory
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replaces ``path`` as a whole: after a crash it has the old or the new content, never a part.
-
-    Args:
-        path: the file; its directory is made if it is missing.
-        content: the new content.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def write_json(path: Path, value: Any) -> None:
-    """Writes ``value`` as JSON with :func:`write_atomically`; numbers that JSON does not know become null."""
+    """Writes ``value`` as JSON, as a whole; numbers that JSON does not know become null."""
     write_atomically(path, orjson.dumps(strict_json(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 

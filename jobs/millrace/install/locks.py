@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+
 from millrace.errors import OperationError
+from millrace.files import lock_file, unlock_file
 from millrace.install.home import ApplicationDirectory
 
 _LOCK_POLL_S = 0.1
@@ -27,26 +27,25 @@ def application_lock(directory: ApplicationDirectory, *, timeout_s: float = 120.
     Raises:
         OperationError: another operation holds it for longer.
     """
-    directory.path.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(directory.operation_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = _locked(directory, timeout_s)
     try:
-        _lock(descriptor, directory, timeout_s)
         yield
     finally:
-        os.close(descriptor)
+        unlock_file(descriptor)
 
 
-def _lock(descriptor: int, directory: ApplicationDirectory, timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if time.monotonic() >= deadline:
-                raise OperationError(
-                    f"Another operation on {directory.application} has held its lock for {timeout_s:.0f} s.",
-                    remedy=f"see the end of {directory.journal} for what it does, and try again when it has ended",
-                ) from error
-            time.sleep(_LOCK_POLL_S)
-        else:
-            return
+def _locked(directory: ApplicationDirectory, timeout_s: float) -> int:
+    attempts = Retrying(
+        retry=retry_if_result(lambda found: found is None),
+        stop=stop_after_delay(timeout_s),
+        wait=wait_fixed(_LOCK_POLL_S),
+    )
+    try:
+        descriptor = attempts(lock_file, directory.operation_lock)
+    except RetryError:
+        raise OperationError(
+            f"Another operation on {directory.application} has held its lock for {timeout_s:.0f} s.",
+            remedy=f"see the end of {directory.journal} for what it does, and try again when it has ended",
+        ) from None
+    assert descriptor is not None
+    return descriptor

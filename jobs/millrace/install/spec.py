@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from millrace.config import StreamsConfig
 from millrace.errors import ConfigurationError, MillraceError
-from millrace.install.files import write_atomically
+from millrace.files import write_atomically
 from millrace.install.launcher_settings import LauncherSettings, Section
 from millrace.install.references import interpolate, refuse_written_secrets
 from millrace.install.spec_document import read_document

@@ -210,10 +210,6 @@ class KafkaAdmin:
             ConfigResource(ConfigResource.Type.BROKER, broker), f"reading settings of broker {broker}"
         )
 
-    def max_transaction_timeout_ms(self) -> int:
-        """Longest ``transaction.timeout.ms`` that the brokers grant, milliseconds."""
-        return int(self.broker_settings()["transaction.max.timeout.ms"])
-
     def topic_limits(self, names: Iterable[str]) -> dict[str, TopicLimits]:
         """What topics take, for :class:`millrace.kafka.producer.TaskProducer`."""
         return {name: TopicLimits.of(settings) for name, settings in self.settings_of_topics(names).items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
 import os
@@ -20,6 +19,7 @@ import structlog
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.errors import PreflightError
+from millrace.files import lock_file, unlock_file
 from millrace.home import millrace_home
 from millrace.kafka.java import find_java
 
@@ -145,26 +145,26 @@ def _complete(target: Path) -> tuple[Path, ...] | None:
 
 @contextmanager
 def _exclusive(path: Path, report: Progress) -> Iterator[None]:
-    def is_busy() -> bool:
+    descriptor = lock_file(path)
+    if descriptor is None:
+        report("waiting for another process that resolves jars")
+        attempts = Retrying(
+            retry=retry_if_result(lambda found: found is None),
+            stop=stop_after_delay(RESOLVE_LIMIT_S),
+            wait=wait_fixed(0.2),
+        )
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        return False
-
-    with path.open("w") as file:
-        if is_busy():
-            report("waiting for another process that resolves jars")
-            try:
-                Retrying(retry=retry_if_result(bool), stop=stop_after_delay(RESOLVE_LIMIT_S), wait=wait_fixed(0.2))(
-                    is_busy
-                )
-            except RetryError:
-                raise PreflightError(
-                    f"Another process has held {path} for {RESOLVE_LIMIT_S} s.",
-                    remedy="end that process (`fuser` shows it) and try again",
-                ) from None
+            descriptor = attempts(lock_file, path)
+        except RetryError:
+            raise PreflightError(
+                f"Another process has held {path} for {RESOLVE_LIMIT_S} s.",
+                remedy="end that process (`fuser` shows it) and try again",
+            ) from None
+    assert descriptor is not None
+    try:
         yield
+    finally:
+        unlock_file(descriptor)
 
 
 def _resolve(jar_set: JarSet, root: Path, target: Path, report: Progress) -> None:

@@ -113,13 +113,11 @@ class LogReader:
         limit = time.monotonic() + timeout_s
         while unread:
             messages = consume_available(self.consumer, _AT_ONCE, timeout_s=_POLL_S)
-            if messages and is_timeout_of_silence:
-                limit = time.monotonic() + timeout_s
             for message in messages:
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
-                place, offset = _place(message), offset_of(message)
+                place, offset = topic_partition_of(message), offset_of(message)
                 end = ends.get(place)
                 if error is not None:
                     # The log may end in transaction markers, which no message stands for: only its end event tells.
@@ -130,6 +128,9 @@ class LogReader:
                     yield message
                 if end is not None and offset + 1 >= end:
                     unread.discard(place)
+            if messages and is_timeout_of_silence:
+                # What the caller does with records is no silence.
+                limit = time.monotonic() + timeout_s
             if unread and time.monotonic() > limit:
                 raise self._timed_out(unread, ends, timeout_s)
 
@@ -153,7 +154,8 @@ def offset_of(message: Message) -> int:
     return offset
 
 
-def _place(message: Message) -> TopicPartition:
+def topic_partition_of(message: Message) -> TopicPartition:
+    """The topic-partition of a record, or of the end of one."""
     topic, partition = message.topic(), message.partition()
     assert topic is not None
     assert partition is not None

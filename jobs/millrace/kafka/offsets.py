@@ -217,15 +217,6 @@ def lag(committed: CommittedOffset | int | None, end: int | None) -> int | None:
     return max(0, end - (committed if isinstance(committed, int) else committed.offset))
 
 
-def group_lag(
-    admin: KafkaAdmin, group: str, partitions: Collection[TopicPartition], end: End = End.LAST_STABLE
-) -> dict[TopicPartition, int | None]:
-    """Lag of a group in partitions; ``None`` for those without a committed offset."""
-    committed = committed_offsets(admin, group, partitions, stable=False)
-    ends = end_offsets(admin, partitions, end)
-    return {place: lag(committed.get(place), ends.get(place)) for place in partitions}
-
-
 def _list_offsets(admin: KafkaAdmin, specs: Mapping[TopicPartition, Any], end: End) -> dict[TopicPartition, int]:
     """Asks until every partition has answered; one that was just created, or whose broker restarts, has no leader."""
     found: dict[TopicPartition, int] = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.exposition import choose_encoder, generate_latest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -233,11 +233,6 @@ class ApplicationMetrics(Collector):
     def exposition(self) -> bytes:
         """Returns all series in Prometheus' text format (version 0.0.4 or later, UTF-8)."""
         return generate_latest(self.registry)
-
-    def negotiated_exposition(self, accept: str) -> tuple[bytes, str]:
-        """Returns all series as a scrape's ``Accept`` header asks (OpenMetrics or text), and the content type."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self.registry), content_type
 
     def collect(self) -> Iterable[Metric]:
         """Returns one consistent view of all families, for prometheus-client."""

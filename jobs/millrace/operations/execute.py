@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -12,6 +10,7 @@ from typing import Any
 import structlog
 
 from millrace.errors import MillraceError, OperationError
+from millrace.files import lock_file, unlock_file
 from millrace.install.application import Application
 from millrace.install.files import append_journal
 from millrace.install.home import ApplicationDirectory, Home
@@ -195,17 +194,14 @@ def _running(directory: ApplicationDirectory, what: str) -> Iterator[None]:
 
     Apart from the application's lock, which the steps themselves need for stopping and starting it.
     """
-    directory.path.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(directory.operations_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = lock_file(directory.operations_lock)
+    if descriptor is None:
+        record = unfinished_operation(directory)
+        raise OperationError(
+            f"Cannot {what} {directory.application}: another process executes {record or 'an operation'}.",
+            remedy="wait until it has ended",
+        )
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            record = unfinished_operation(directory)
-            raise OperationError(
-                f"Cannot {what} {directory.application}: another process executes {record or 'an operation'}.",
-                remedy="wait until it has ended",
-            ) from error
         yield
     finally:
-        os.close(descriptor)
+        unlock_file(descriptor)

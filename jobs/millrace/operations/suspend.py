@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace.errors import OperationError
+from millrace.files import write_atomically
 from millrace.install.application import Application
-from millrace.install.files import append_journal, write_atomically
+from millrace.install.files import append_journal
 from millrace.install.spec import RunState, load_named_spec
 from millrace.operations.outcome import Outcome
 from millrace.operations.stop import stop

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import weakref
@@ -14,6 +13,7 @@ import orjson
 import structlog
 
 from millrace.errors import OperationError, StateDirectoryLockedError, StateError
+from millrace.files import lock_file, unlock_file
 from millrace.processes import ProcessIdentity
 
 LOCK_FILE = "lock"
@@ -42,17 +42,25 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._descriptor: int | None = _locked_descriptor(directory)
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, orjson.dumps(ProcessIdentity.current().to_mapping()), 0)
+        descriptor = lock_file(directory / LOCK_FILE)
+        if descriptor is None:
+            holder = lock_holder(directory)
+            who = f"process {holder.pid}" if holder is not None else "another process"
+            raise StateDirectoryLockedError(
+                f"The state directory {directory} is in use by {who}.",
+                remedy="stop that process, or give this one a state.dir or application.id of its own",
+            )
+        self._descriptor: int | None = descriptor
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, orjson.dumps(ProcessIdentity.current().to_mapping()), 0)
         _open_locks.add(self)
 
     def release(self) -> None:
         """Give the lock back. Idempotent."""
         if self._descriptor is not None:
-            # Closing alone would leave it to a child that was forked and still has the file open.
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-            self.close_without_unlocking()
+            descriptor, self._descriptor = self._descriptor, None
+            _open_locks.discard(self)
+            unlock_file(descriptor)
 
     def close_without_unlocking(self) -> None:
         """Close the file without unlocking it: for a forked child, whose parent keeps the lock."""
@@ -60,29 +68,6 @@ class DirectoryLock:
             os.close(self._descriptor)
             self._descriptor = None
             _open_locks.discard(self)
-
-
-def _locked_descriptor(directory: Path) -> int:
-    path = directory / LOCK_FILE
-    while True:
-        directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(descriptor)
-            holder = lock_holder(directory)
-            who = f"process {holder.pid}" if holder is not None else "another process"
-            raise StateDirectoryLockedError(
-                f"The state directory {directory} is in use by {who}.",
-                remedy="stop that process, or give this one a state.dir or application.id of its own",
-            ) from error
-        try:
-            if os.fstat(descriptor).st_ino == path.stat().st_ino:
-                return descriptor
-        except FileNotFoundError:
-            pass  # a clean-up removed the file between our open and our lock: lock the new one
-        os.close(descriptor)
 
 
 def _close_locks_in_child() -> None:

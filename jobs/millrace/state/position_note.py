@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 import structlog
 
+from millrace.files import write_atomically
 from millrace.state.position import TaskPosition
 from millrace.topology.stores import StoreSpec
 
@@ -90,10 +91,8 @@ class PositionNotes:
         note = PositionNote.of(position, self._stores)
         if note == self._written:
             return
-        new = self._path.with_suffix(".new")
         try:
-            new.write_bytes(orjson.dumps(note))
-            new.replace(self._path)
+            write_atomically(self._path, orjson.dumps(note), waits_for_disk=False, makes_directory=False)
         except OSError as error:
             # The database says whether the disk fails; this file serves placement only.
             _log.warning("position of a task was not noted", path=str(self._path), problem=str(error))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
+
+from millrace.files import write_atomically
 
 RATE_FILE = "restore-rate.json"
 LEAST_RECORDS = 100_000
@@ -29,11 +29,7 @@ class MeasuredRate:
 
 def keep_rate(directory: Path, rate: MeasuredRate) -> None:
     """Remember a rate in the directory of an application's state. The last one counts."""
-    path = directory / RATE_FILE
-    # Several restorations may end at once.
-    new = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
-    new.write_bytes(orjson.dumps(asdict(rate)))
-    new.replace(path)
+    write_atomically(directory / RATE_FILE, orjson.dumps(asdict(rate)), waits_for_disk=False)
 
 
 def kept_rate(directory: Path) -> MeasuredRate | None:

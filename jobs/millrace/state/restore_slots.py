@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from millrace.files import lock_file, unlock_file
 
 
 class RestoreSlots:
@@ -29,27 +29,16 @@ class RestoreSlots:
         Yields:
             its number.
         """
-        self._directory.mkdir(parents=True, exist_ok=True)
         for number in range(self._count):
-            descriptor = self._locked(number, wait=False)
+            descriptor = lock_file(self._directory / str(number))
             if descriptor is not None:
                 break
         else:
             # Which one comes free first is not known; those that wait are spread over all.
             number = threading.get_native_id() % self._count
-            descriptor = self._locked(number, wait=True)
+            descriptor = lock_file(self._directory / str(number), waits=True)
         assert descriptor is not None
         try:
             yield number
         finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
-
-    def _locked(self, number: int, *, wait: bool) -> int | None:
-        descriptor = os.open(self._directory / str(number), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        return descriptor
+            unlock_file(descriptor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ from rocksdict import (
     WriteOptions,
 )
 
+from millrace.config import StreamsConfig
 from millrace.errors import StateCorruptedError, StateError, StateWriteError
 from millrace.state.file_compaction import CompactionProgress, FileCompaction
 from millrace.state.layout import Packed
 from millrace.state.scans import DatabaseScan
-from millrace.topology.rocksdb_options import Compression, RocksDBOptions
+from millrace.topology.rocksdb_options import RocksDBOptions
 
 _log = structlog.get_logger(__name__)
 
@@ -40,16 +41,18 @@ _SIGNS_OF_DAMAGE = ("Corruption", "No such file or directory")
 """In RocksDB's messages: bytes that do not fit their checksum, or files that another process removed."""
 
 
-DEFAULTS = RocksDBOptions(
-    block_bytes=4_096,
-    write_buffer_bytes=16 * MEBIBYTE,
-    max_write_buffers=3,
-    bloom_filter_bits_per_key=10,
-    compression=Compression.LZ4,
-    level0_file_num_compaction_trigger=4,
-    level0_slowdown_writes_trigger=20,
-    level0_stop_writes_trigger=36,
+_TUNED = tuple(
+    option.name for option in fields(RocksDBOptions) if f"rocksdb_{option.name}" in StreamsConfig.model_fields
 )
+"""Options of stores that are settings of an application too."""
+
+
+def _default(setting: str) -> Any:
+    """The default of a ``rocksdb.*`` setting, which is written down with the setting only."""
+    return StreamsConfig.model_fields[f"rocksdb_{setting}"].default
+
+
+DEFAULTS = RocksDBOptions(**{option: _default(option) for option in _TUNED})
 """Tuning of stores of which neither the topology nor the configuration says anything."""
 
 
@@ -68,11 +71,21 @@ class DatabaseOptions:
         stores: tuning of the stores that have none of their own.
     """
 
-    memory_bytes: int = 128 * MEBIBYTE
-    write_buffers_bytes: int = 64 * MEBIBYTE
-    max_open_files: int = 256
+    memory_bytes: int = _default("memory_bytes")
+    write_buffers_bytes: int = _default("write_buffers_bytes")
+    max_open_files: int = _default("max_open_files")
     sync: bool = False
     stores: RocksDBOptions = field(default_factory=RocksDBOptions)
+
+    @classmethod
+    def from_config(cls, config: StreamsConfig) -> DatabaseOptions:
+        """What the ``rocksdb.*`` settings say."""
+        return cls(
+            memory_bytes=config.rocksdb_memory_bytes,
+            write_buffers_bytes=config.rocksdb_write_buffers_bytes,
+            max_open_files=config.rocksdb_max_open_files,
+            stores=RocksDBOptions(**{option: getattr(config, f"rocksdb_{option}") for option in _TUNED}),
+        )
 
 
 @dataclass(frozen=True)

@@ -61,11 +61,6 @@ class SuppressionBuffer(LayeredStore):
         return order[0][0] if (order := self._in_order()) else None
 
     @property
-    def oldest_timestamp(self) -> int | None:
-        """Timestamp of the change that is the next to go, milliseconds; ``None`` where nothing waits."""
-        return self._entries[order[0][1]].context.timestamp if (order := self._in_order()) else None
-
-    @property
     def has_uncommitted_writes(self) -> bool:
         """Whether there is something to commit."""
         return bool(self._before)

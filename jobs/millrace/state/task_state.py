@@ -36,7 +36,6 @@ from millrace.state.suppression_buffer import SuppressionBuffer
 from millrace.state.versioned import VersionedKeyValueStore
 from millrace.state.versioned_layout import HistorySegments
 from millrace.state.window import LayeredWindowStore
-from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
 POSITION_KEY = b"position"
@@ -73,24 +72,7 @@ class StateOptions:
     @classmethod
     def from_config(cls, config: StreamsConfig) -> StateOptions:
         """What the ``rocksdb.*`` settings say."""
-        stores = RocksDBOptions(
-            block_bytes=config.rocksdb_block_bytes,
-            write_buffer_bytes=config.rocksdb_write_buffer_bytes,
-            max_write_buffers=config.rocksdb_max_write_buffers,
-            bloom_filter_bits_per_key=config.rocksdb_bloom_filter_bits_per_key,
-            compression=config.rocksdb_compression,
-            level0_file_num_compaction_trigger=config.rocksdb_level0_file_num_compaction_trigger,
-            level0_slowdown_writes_trigger=config.rocksdb_level0_slowdown_writes_trigger,
-            level0_stop_writes_trigger=config.rocksdb_level0_stop_writes_trigger,
-        )
-        return cls(
-            database=DatabaseOptions(
-                memory_bytes=config.rocksdb_memory_bytes,
-                write_buffers_bytes=config.rocksdb_write_buffers_bytes,
-                max_open_files=config.rocksdb_max_open_files,
-                stores=stores,
-            )
-        )
+        return cls(database=DatabaseOptions.from_config(config))
 
 
 class TaskState:

@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 
 from millrace.errors import OperationError
+from millrace.files import write_atomically
 from millrace.install.application import Application
-from millrace.install.files import append_journal, write_atomically
+from millrace.install.files import append_journal
 from millrace.install.home import ApplicationDirectory
 from millrace.install.locks import application_lock
 from millrace.install.record import read_record

@@ -9,6 +9,7 @@ from itertools import groupby
 
 import numpy as np
 
+from millrace.dead_letter_headers import DROPPED_NODE, DROPPED_REASON, TIMESTAMP
 from millrace.errors import InvalidTimestampError
 from millrace.handlers import ErrorHandlerContext, ProducerRecord, dead_letter
 from millrace.kafka.record_limits import system_time_ms
@@ -16,11 +17,6 @@ from millrace.metrics import DropReason, SilentDrop
 from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.input import InputBatch
 from millrace.task.records import Headers, object_array
-
-REASON_HEADER = "__millrace.dropped.reason"
-NODE_HEADER = "__millrace.dropped.node"
-TIMESTAMP_HEADER = "__millrace.timestamp"
-"""The record's timestamp, milliseconds, in a dead-letter record that could not have it."""
 
 NO_ROW = -1
 """Origin of a record that no row of the input gave, but a punctuation."""
@@ -85,7 +81,7 @@ class DeadLetters:
         for row, (reason, node) in self._dropped.items():
             if row not in answered:
                 assert self._topic is not None
-                headers = (REASON_HEADER, reason.encode()), (NODE_HEADER, node.encode())
+                headers = (DROPPED_REASON, reason.encode()), (DROPPED_NODE, node.encode())
                 records.append((row, dead_letter(self._topic, context_of(batch, row, node, self._task), *headers)))
         return records
 
@@ -102,7 +98,7 @@ def at_writable_times(records: OutputBatch, collector: Collector) -> OutputBatch
     assert records.headers is not None
     timestamps, headers = records.timestamps.copy(), records.headers.copy()
     for row in rows:
-        headers[row] = [*headers[row], (TIMESTAMP_HEADER, str(timestamps[row]).encode())]
+        headers[row] = [*headers[row], (TIMESTAMP, str(timestamps[row]).encode())]
         timestamps[row] = system_time_ms()
     return replace(records, timestamps=timestamps, headers=headers)
 

@@ -19,6 +19,7 @@ from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
 from millrace.task.processor import Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
 from millrace.task.source import Source
+from millrace.task.task_stores import TaskStores
 from millrace.topology.operators import TableSource
 from millrace.topology.timestamp_extractors import FailOnInvalidTimestamp
 from millrace.topology.topic_partition import TopicPartition
@@ -46,12 +47,10 @@ class GlobalState:
         self._is_table = isinstance(part.processor.operator, TableSource)
         self._context = TaskContext(
             config=config,
-            stores={part.store.name: part.store},
-            open_store=state.store,
             failures=self.failures,
+            stores=TaskStores.of([part.processor], [part.store], state.store, merges=config.merges_updates),
             processing=ProcessingRuntime(stream_time_ms=UNKNOWN_TIME, wall_clock_ms=system_time_ms),
             task=f"of global store {part.store.name}",
-            processors={part.processor.name: part.processor},
         )
         self._processor = self._open_processor()
 

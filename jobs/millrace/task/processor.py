@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,24 +16,13 @@ from millrace.config import StreamsConfig
 from millrace.errors import ProcessingError, StateError
 from millrace.metrics import DropReason
 from millrace.state import (
-    JoinWindowStore,
     KeyValueStore,
-    SessionStore,
-    SuppressionBuffer,
-    VersionedKeyValueStore,
-    WindowStore,
 )
-from millrace.task.buffer_view import BufferView
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler, processed_record
-from millrace.task.processing.runtime import ProcessingRuntime
+from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
 from millrace.task.records import Records
-from millrace.task.table_view import TableView
-from millrace.task.versioned_view import VersionedTableView
-from millrace.task.windowed_table_view import WindowedTableView
-from millrace.topology.aggregators import Aggregator, TableAggregator
-from millrace.topology.nodes import ProcessorNode
-from millrace.topology.operators import TableJoinSide
+from millrace.task.task_stores import TaskStores
 from millrace.topology.stores import StoreSpec
 
 Forwarded = Records | Mapping[str, Records] | None
@@ -94,85 +82,46 @@ def no_global_store(name: str) -> KeyValueStore:
     raise StateError(f"There is no global store {name}.", remedy="add it to the topology with global_table()")
 
 
+HeldBackByStore: TypeAlias = dict[str, Callable[[], HeldBack]]
+"""What says how much waits in a store, by its name."""
+
+
 @dataclass
 class TaskContext:
-    """What the processors of one task share. Lives as long as the task's stores are open.
+    """What a task gives to its processors, of which each is made with what it uses: see the factory.
+
+    Lives as long as the task's stores are open.
 
     Args:
         config: the application's configuration.
-        stores: specifications of the stores, by name.
-        open_store: returns an open store by name.
+        task: the task's name.
+        partition: the task's partition, which is that of all its input records.
         failures: what happens to records that cannot be read or processed; counts dropped ones.
+        stores: the stores, and how their rows reach the operators that look them up.
         stream_times: stream time of each windowed operator, milliseconds, by the name of its store. Survives
             restarts, and topologies in which the operator has another name.
-        tables: views of the tables that other processors look up, by store name.
-        windowed_tables: the same of windowed tables.
-        buffers: views of the suppression buffers behind such tables, by store name.
-        shared_stores: stores that a processor other than their writer reads.
-        aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.
-        after_batch: what is left to do once all nodes have run.
-        wall_clock_ms: the wall clock, milliseconds since the epoch.
         held_back: by store, what says how much waits there for stream time to pass.
-        processors: the processor nodes, by name: how the rows of a table are found that is not stored.
+        wall_clock_ms: the wall clock, milliseconds since the epoch.
         processing: what the processors that users write share.
         children: names of the children of each node that has any.
-        task: the task's name.
         state_directory: where the task's stores are; ``None`` where they are in memory.
         global_stores: specifications of the global stores that the nodes may look up, by name.
         open_global_store: returns one of them, for reading.
-        partition: the task's partition, which is that of all its input records.
     """
 
     config: StreamsConfig
-    stores: Mapping[str, StoreSpec]
-    open_store: Callable[
-        [str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer | VersionedKeyValueStore
-    ]
+    task: str
     failures: FailureHandler
+    stores: TaskStores
     processing: ProcessingRuntime
+    partition: int = 0
     stream_times: dict[str, int] = field(default_factory=dict)
-    tables: dict[str, TableView | VersionedTableView] = field(default_factory=dict)
-    windowed_tables: dict[str, WindowedTableView] = field(default_factory=dict)
-    buffers: dict[str, BufferView] = field(default_factory=dict)
-    shared_stores: frozenset[str] = frozenset()
-    aggregators: Mapping[str, Aggregator | TableAggregator] = field(default_factory=dict)
-    after_batch: list[Callable[[], None]] = field(default_factory=list)
-    wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
-    held_back: dict[str, Callable[[], HeldBack]] = field(default_factory=dict)
-    processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
+    held_back: HeldBackByStore = field(default_factory=dict)
+    wall_clock_ms: Callable[[], int] = system_time_ms
     children: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    task: str = ""
     state_directory: Path | None = None
     global_stores: Mapping[str, StoreSpec] = field(default_factory=dict)
     open_global_store: Callable[[str], KeyValueStore] = no_global_store
-    partition: int = 0
-
-    def is_cached(self, store: str) -> bool:
-        """Whether the updates of a key are merged within a commit."""
-        return self.stores[store].cached and self.config.merges_updates
-
-    def merges_windows(self, store: str) -> bool:
-        """Whether only the last update of a window in a batch goes downstream: not where the table is looked up.
-
-        Its readers must see each window as of their places, so that every update has to be known.
-        """
-        return self.is_cached(store) and store not in self.shared_stores
-
-    def merges_updates(self, store: str) -> bool:
-        """Whether only the last update of a key in a batch goes downstream.
-
-        Not where a join of tables sends old values on: joined with the other table as it was in between, the old
-        value before the batch would give a row that never was sent, and something below would take that one back.
-        (Kafka Streams with caching does take it back.)
-        """
-        return self.is_cached(store) and not any(
-            isinstance(node.operator, TableJoinSide) and node.sends_old_values and store in node.stores
-            for node in self.processors.values()
-        )
-
-    def sends_old_values(self, node: str) -> bool:
-        """Whether the changes that a node forwards must carry the values before them."""
-        return node in self.processors and self.processors[node].sends_old_values
 
 
 def drop_null_keys(records: Records, failures: FailureHandler) -> Records:

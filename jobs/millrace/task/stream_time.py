@@ -6,17 +6,20 @@ import numpy as np
 
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.task.columns import CogroupedColumn, IntArray
-from millrace.task.processor import TaskContext
+from millrace.task.failures import FailureHandler
 from millrace.task.records import Records
 
 
-def advance_stream_time(context: TaskContext, store: str, records: Records) -> IntArray:
+def advance_stream_time(
+    stream_times: dict[str, int], failures: FailureHandler, store: str, records: Records
+) -> IntArray:
     """Stream time as each record sees it, itself included; remembers the last, and how late the records are.
 
     Each input of a cogroup has its own: the first one by the name of the store, the others with their place behind it.
 
     Args:
-        context: the task's surroundings.
+        stream_times: stream time of each windowed operator, milliseconds, by the name of its store; is kept up to date.
+        failures: is told how late the records are.
         store: the operator's store, whose name a changed topology keeps.
         records: records in their order, at least one.
     """
@@ -26,15 +29,15 @@ def advance_stream_time(context: TaskContext, store: str, records: Records) -> I
         seen = np.empty_like(timestamps)
         for place in np.unique(inputs).tolist():
             own = inputs == place
-            seen[own] = _advance(context, store if place == 0 else f"{store}/{place}", timestamps[own])
+            seen[own] = _advance(stream_times, store if place == 0 else f"{store}/{place}", timestamps[own])
     else:
-        seen = _advance(context, store, timestamps)
-    context.failures.observe_lateness(seen - timestamps)
+        seen = _advance(stream_times, store, timestamps)
+    failures.observe_lateness(seen - timestamps)
     return seen
 
 
-def _advance(context: TaskContext, name: str, timestamps: IntArray) -> IntArray:
-    before = context.stream_times.get(name, UNKNOWN_TIME)
+def _advance(stream_times: dict[str, int], name: str, timestamps: IntArray) -> IntArray:
+    before = stream_times.get(name, UNKNOWN_TIME)
     seen: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
-    context.stream_times[name] = int(seen[-1])
+    stream_times[name] = int(seen[-1])
     return seen

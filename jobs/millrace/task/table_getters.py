@@ -14,9 +14,9 @@ from millrace.state.layout import NO_TIMESTAMP
 from millrace.task.columns import Column, IntArray, WindowedColumn
 from millrace.task.operators.tables.table_rows import RowFunctions, present_key_bytes
 from millrace.task.operators.tables.table_writing import decoded
-from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list
+from millrace.task.task_stores import TaskStores
 from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
 from millrace.topology.operators import (
     CogroupMerge,
@@ -76,23 +76,23 @@ class TableGetter(Protocol):
         """
 
 
-def table_getter(table: str, context: TaskContext) -> TableGetter:
+def table_getter(table: str, stores: TaskStores) -> TableGetter:
     """The getter of the table that the node ``table`` makes.
 
     Raises:
         TopologyError: its rows can neither be read nor computed.
     """
-    node = context.processors[table]
+    node = stores.processors[table]
     operator = node.operator
     match operator:
         case TableSuppress(store=buffer):
-            return _SuppressedGetter(table_getter(node.parents[0], context), buffer, context)
+            return _SuppressedGetter(table_getter(node.parents[0], stores), buffer, stores)
         case TableFilter(store=None):
-            return _FilteredGetter(table_getter(node.parents[0], context), operator)
+            return _FilteredGetter(table_getter(node.parents[0], stores), operator)
         case TableMapValues(store=None):
-            return _MappedGetter(table_getter(node.parents[0], context), operator)
+            return _MappedGetter(table_getter(node.parents[0], stores), operator)
         case TableJoinMerge(store=None):
-            return _JoinedGetter(table_getter(operator.left, context), table_getter(operator.right, context), operator)
+            return _JoinedGetter(table_getter(operator.left, stores), table_getter(operator.right, stores), operator)
         case (
             TableSource(store=str(store))
             | TableFilter(store=str(store))
@@ -106,9 +106,9 @@ def table_getter(table: str, context: TaskContext) -> TableGetter:
             | CogroupMerge(store=store)
             | TableAggregate(store=store)
         ):
-            if context.stores[store].kind in (StoreKind.WINDOW, StoreKind.SESSION):
-                return _WindowedGetter(store, context)
-            return _StoredGetter(store, context)
+            if stores.specs[store].kind in (StoreKind.WINDOW, StoreKind.SESSION):
+                return _WindowedGetter(store, stores)
+            return _StoredGetter(store, stores)
         case _:
             raise TopologyError(
                 f"The table of node {table!r} ({type(operator).__name__}) cannot be looked up.",
@@ -119,44 +119,44 @@ def table_getter(table: str, context: TaskContext) -> TableGetter:
 class _StoredGetter:
     """Reads a store, as the batch's changes of it have left it at each place."""
 
-    def __init__(self, store: str, context: TaskContext) -> None:
+    def __init__(self, store: str, stores: TaskStores) -> None:
         self._store = store
-        self._context = context
-        self._view = context.tables[store]
-        self._key_serde = or_default(context.stores[store].key_serde)
+        self._stores = stores
+        self._view = stores.tables[store]
+        self._key_serde = or_default(stores.specs[store].key_serde)
 
     @property
     def is_versioned(self) -> bool:
         """Whether the store is."""
-        return self._context.stores[self._store].kind is StoreKind.VERSIONED
+        return self._stores.specs[self._store].kind is StoreKind.VERSIONED
 
     def get(self, records: Records, _functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
         keys = present_key_bytes(to_bytes_list(records.keys, self._key_serde), f"that reads store {self._store}")
         found, timestamps = self._view.lookup(keys, records.order, as_of)
-        return _stored_rows(self._context, self._store, found, timestamps)
+        return _stored_rows(self._stores, self._store, found, timestamps)
 
 
-def _stored_rows(context: TaskContext, store: str, found: list[bytes | None], timestamps: IntArray) -> Rows:
+def _stored_rows(stores: TaskStores, store: str, found: list[bytes | None], timestamps: IntArray) -> Rows:
     """Rows that are in a store."""
-    serde = or_default(context.stores[store].value_serde)
+    serde = or_default(stores.specs[store].value_serde)
     # What a built-in aggregation stores is not what it gives.
-    is_state = isinstance(context.aggregators.get(store), BuiltInAggregator | StructAggregator)
+    is_state = isinstance(stores.aggregators.get(store), BuiltInAggregator | StructAggregator)
 
     def is_foreign(row: int) -> bool:
         data = found[row]
         return data is not None and serde.serialize(serde.deserialize(data)) != data
 
-    return Rows(decoded(context, store, found), timestamps, None if is_state else found, is_foreign)
+    return Rows(decoded(stores, store, found), timestamps, None if is_state else found, is_foreign)
 
 
 class _WindowedGetter:
     """Reads a store of windows or sessions; the keys are windowed."""
 
-    def __init__(self, store: str, context: TaskContext) -> None:
+    def __init__(self, store: str, stores: TaskStores) -> None:
         self._store = store
-        self._context = context
-        self._view = context.windowed_tables[store]
-        self._key_serde = or_default(context.stores[store].key_serde)
+        self._stores = stores
+        self._view = stores.windowed_tables[store]
+        self._key_serde = or_default(stores.specs[store].key_serde)
 
     is_versioned = False
 
@@ -165,7 +165,7 @@ class _WindowedGetter:
         keys = windowed_keys(records.keys, self._store)
         inner = present_key_bytes(to_bytes_list(keys.inner, self._key_serde), f"that reads store {self._store}")
         found, timestamps = self._view.lookup(inner, keys.starts, keys.ends, records.order)
-        return _stored_rows(self._context, self._store, found, timestamps)
+        return _stored_rows(self._stores, self._store, found, timestamps)
 
 
 def windowed_keys(keys: Column, store: str) -> WindowedColumn:
@@ -193,12 +193,12 @@ def windowed_keys(keys: Column, store: str) -> WindowedColumn:
 class _SuppressedGetter:
     """A row that waits is as it was before; any other is that of the table above."""
 
-    def __init__(self, parent: TableGetter, buffer: str, context: TaskContext) -> None:
+    def __init__(self, parent: TableGetter, buffer: str, stores: TaskStores) -> None:
         self._parent = parent
         self._buffer = buffer
-        self._view = context.buffers[buffer]
-        self._key_serde = or_default(context.stores[buffer].key_serde)
-        self._value_serde = or_default(context.stores[buffer].value_serde)
+        self._view = stores.buffers[buffer]
+        self._key_serde = or_default(stores.specs[buffer].key_serde)
+        self._value_serde = or_default(stores.specs[buffer].value_serde)
 
     is_versioned = False
 

@@ -28,10 +28,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 import numpy as np
 import structlog
@@ -52,29 +52,20 @@ from millrace.errors import (
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
-from millrace.kafka.record_limits import Refusal
 from millrace.kafka.refusals import KnownRefusals, RecordsRefusedError
 from millrace.metrics import TransactionOutcome
 from millrace.state import StateOptions, TaskPosition, TaskState
 from millrace.task.batch import TaskBatch
-from millrace.task.collector import OutputBatch
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.dead_letters import at_writable_times
+from millrace.task.decided_input import decided_input
 from millrace.task.engine import Engine
-from millrace.task.gap_reader import read_gap
 from millrace.task.global_copy import GlobalCopies, GlobalCopy, UnreportedCounts
-from millrace.task.input import (
-    InputBatch,
-    OffsetRange,
-    concat_inputs,
-    decided_length,
-    empty_input,
-    positions_after,
-    readable,
-)
+from millrace.task.input import InputBatch, readable
 from millrace.task.input_topics import check_input_topics
 from millrace.task.newest_run import check_newest_run, explain_by_newer_run
 from millrace.task.processor import HeldBack
+from millrace.task.producer_collector import ProducerCollector
 from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
 from millrace.task.spec import TaskSpec
@@ -275,22 +266,19 @@ class Task:
             if batch.recommit or unreported:
                 self._commit_again(clock, unreported)
             return self._already_committed(clock, unreported)
-        rows, ranges = self._uncommitted(batch)
-        ordered = self._engine.in_stream_order(rows)
-        length = decided_length(ordered, ranges)
-        if self._isolates and not any(source.frame_functions for source in self.spec.sub_topology.sources):
-            length = min(length, ISOLATED_ROWS)
-        decided = ordered.slice(length)
+        decided = decided_input(
+            batch, self.spec, self._committed, self._engine.sources.in_stream_order, most_rows=self._most_rows()
+        )
         clock.lap("read")
         crash_here(CrashPoint.BEFORE_PROCESSING)
         collector = self._collector()
         try:
-            self._engine.process(decided, collector, wall_clock=True)
+            self._engine.process(decided.rows, collector, wall_clock=True)
             self._report(unreported, collector)
             clock.lap("process")
             merged_bytes = self._merged_bytes()
-            positions = {**self._committed, **positions_after(ordered, length, ranges)}
-            counts = self._counts(decided, collector, unreported)
+            positions = {**self._committed, **decided.positions}
+            counts = self._counts(decided.rows, collector, unreported)
             self._commit(positions, counts, collector, clock)
         except BaseException as error:
             self._give_back(unreported)
@@ -305,12 +293,12 @@ class Task:
         return BatchOutcome(
             task=self.spec.name,
             positions=positions,
-            undecided=len(ordered) - length,
+            undecided=decided.undecided,
             transactions=self._take_transactions(),
             counts=counts,
             durations=clock.laps,
             lateness=np.concatenate(self._engine.failures.lateness or [np.empty(0, dtype=np.int64)]),
-            latencies=committed_at - decided.timestamp / 1000,
+            latencies=committed_at - decided.rows.timestamp / 1000,
             store_sizes=self._state.sizes(),
             stream_times=dict(self._engine.context.stream_times),
             held_back={store: waiting() for store, waiting in self._engine.context.held_back.items()},
@@ -319,6 +307,12 @@ class Task:
             rebuilds=self._take_rebuilds(),
             next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
+
+    def _most_rows(self) -> int | None:
+        """Most rows of a batch whose records are sent one by one; a frame function's rows have to stay together."""
+        if not self._isolates or any(source.frame_functions for source in self.spec.sub_topology.sources):
+            return None
+        return ISOLATED_ROWS
 
     def _merged_bytes(self) -> int:
         assert self._state is not None
@@ -460,8 +454,8 @@ class Task:
             raise
         return producer
 
-    def _collector(self) -> _ProducerCollector:
-        return _ProducerCollector(
+    def _collector(self) -> ProducerCollector:
+        return ProducerCollector(
             self._open_producer(),
             self._topics,
             self._learn,
@@ -525,30 +519,6 @@ class Task:
         self._committed = {place: commit.offset for place in self.spec.inputs if (commit := found[place]) is not None}
         return signature
 
-    def _uncommitted(self, batch: TaskBatch) -> tuple[InputBatch, dict[TopicPartition, OffsetRange]]:
-        """The rows that are not committed yet, with what lies between the committed offsets and what Spark brought."""
-        topics = tuple(sorted({topic for topic, _ in self.spec.inputs}))
-        parts = list(batch.rows)
-        adjusted = dict(batch.ranges)
-        for place, offsets in batch.ranges.items():
-            committed = self._committed[place]
-            if committed < offsets.start:
-                gap, gap_end = read_gap(self.spec.config, topics, place, start=committed, end=offsets.start)
-                parts.append(gap)
-                if gap_end < offsets.start:
-                    # Too much to read at once: what Spark brought comes after it, so it has to wait.
-                    adjusted[place] = OffsetRange(committed, gap_end, offsets.log_end)
-            elif committed > offsets.start:
-                adjusted[place] = OffsetRange(committed, max(committed, offsets.end), offsets.log_end)
-        rows = concat_inputs(parts) if parts else empty_input(topics)
-        wanted = np.zeros(len(rows), dtype=bool)
-        for (topic, partition), offsets in adjusted.items():
-            own = (rows.topic == rows.topics.index(topic)) & (rows.partition == partition)
-            wanted |= own & (rows.offset >= self._committed[(topic, partition)]) & (rows.offset < offsets.end)
-        if not wanted.all():
-            rows = rows.take(np.flatnonzero(wanted))
-        return rows, adjusted
-
     def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> UnreportedCounts:
         """Brings the global stores to the ends; returns what their copies have to tell."""
         unreported = UnreportedCounts()
@@ -571,7 +541,7 @@ class Task:
                 return
 
     @staticmethod
-    def _report(unreported: UnreportedCounts, collector: _ProducerCollector) -> None:
+    def _report(unreported: UnreportedCounts, collector: ProducerCollector) -> None:
         for records in unreported.records:
             collector.send(at_writable_times(records, collector))
 
@@ -583,7 +553,7 @@ class Task:
         self,
         positions: Mapping[TopicPartition, int],
         counts: Mapping[str, int],
-        collector: _ProducerCollector,
+        collector: ProducerCollector,
         clock: _Clock,
     ) -> None:
         """Steps 5 and 6 of a batch, under their numbers in the module's docstring."""
@@ -645,7 +615,7 @@ class Task:
         crash_here(CrashPoint.AFTER_STORE_WRITE)
 
     def _counts(
-        self, decided: InputBatch, collector: _ProducerCollector, unreported: UnreportedCounts
+        self, decided: InputBatch, collector: ProducerCollector, unreported: UnreportedCounts
     ) -> dict[str, int]:
         assert self._engine is not None
         failures = self._engine.failures
@@ -684,94 +654,6 @@ class Task:
             rebuilds=self._take_rebuilds(),
             next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
-
-
-class _LearnTopic(Protocol):
-    def __call__(self, topic: str, *, dead_letters: bool = False) -> TaskProducer: ...
-
-
-class _ProducerCollector:
-    """Sends output into the batch's transaction, which it opens with the first record."""
-
-    def __init__(
-        self,
-        producer: TaskProducer,
-        topics: TopicsWritten,
-        learn: _LearnTopic,
-        *,
-        known_refusals: KnownRefusals,
-        sent_topics: set[str],
-    ) -> None:
-        self._known_refusals = known_refusals
-        self._sent_topics = sent_topics
-        self._producer = producer
-        self._topics = topics
-        self._learn = learn
-        self.written: Counter[str] = Counter()
-        self.changelog_topics: dict[str, str] = {}
-
-    def begin(self) -> None:
-        """Opens the transaction unless it is open."""
-        if not self._producer.in_transaction:
-            crash_here(CrashPoint.BEFORE_TRANSACTION)
-            self._producer.begin()
-
-    def send(self, batch: OutputBatch) -> None:
-        """Sends a batch of records.
-
-        Raises:
-            UnknownTopicError: it is for a topic that an exception handler names, and that does not exist.
-            RecordRefusedError: the topic does not take a record; none of the batch was sent.
-        """
-        self.expect_dead_letter_records([batch.topic])
-        for _, error in self._refused_before(batch):
-            raise error
-        self._sent_topics.add(batch.topic)
-        self.begin()
-        self._producer.send(
-            batch.topic,
-            batch.keys,
-            batch.values,
-            batch.timestamps,
-            partition=batch.partitions if isinstance(batch.partitions, int) else None,
-            partitions=None if isinstance(batch.partitions, int) else batch.partitions,
-            headers=None if batch.headers is None else batch.headers.tolist(),
-            track=batch.store is not None,
-        )
-        if batch.store is not None:
-            self.changelog_topics[batch.store] = batch.topic
-        else:
-            self.written[batch.topic] += len(batch)
-
-    def expect_dead_letter_records(self, topics: Iterable[str]) -> None:
-        """Asks for topics that handlers name, before anything is sent: a producer may have to make room for another."""
-        for topic in topics:
-            if not self._topics.knows(topic):
-                self._producer = self._learn(topic, dead_letters=True)
-
-    def refused(self, batch: OutputBatch) -> list[Refusal]:
-        """The records that their topic would refuse, or that the broker has refused."""
-        headers = None if batch.headers is None else batch.headers.tolist()
-        found = self._producer.refused(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
-        return sorted({**dict(self._refused_before(batch)), **dict(found)}.items())
-
-    def _refused_before(self, batch: OutputBatch) -> list[Refusal]:
-        if not self._known_refusals:
-            return []
-        headers = None if batch.headers is None else batch.headers.tolist()
-        return self._known_refusals.among(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
-
-    def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; one that a record names is asked for.
-
-        Raises:
-            StateError: the topic was not there when the application started.
-            UnknownTopicError: a record names it, and it does not exist.
-            TopicRefusedError: the application may not write to it.
-        """
-        if not self._topics.knows(topic):
-            self._producer = self._learn(topic)
-        return self._topics.partition_counts[topic]
 
 
 TaskAction = Callable[[Task], object]

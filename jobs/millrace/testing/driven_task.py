@@ -78,7 +78,7 @@ class DrivenTask:
     def read_topic(self, topic: str, source: str) -> None:
         """Reads one more topic, which the pattern of a source matches."""
         self.inputs = tuple(sorted({*self.inputs, topic}))
-        self.engine.read_topic(topic, source)
+        self.engine.sources.read_topic(topic, source)
 
     @property
     def sizes(self) -> TaskSizes:
@@ -100,7 +100,7 @@ class DrivenTask:
         batch = input_batch(self.inputs, buffered)
         self._sent = []
         try:
-            self.engine.process(self.engine.in_stream_order(batch), self, wall_clock=wall_clock)
+            self.engine.process(self.engine.sources.in_stream_order(batch), self, wall_clock=wall_clock)
             self.state.check_reads()
         except BaseException:
             self.state.rollback()

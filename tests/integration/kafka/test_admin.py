@@ -98,7 +98,6 @@ def test_partitions_are_added_and_processed_records_deleted(
 def test_limits_of_the_broker_are_known(admin: KafkaAdmin, make_topic) -> None:
     topic = make_topic("in", max_message_bytes="5000")
     assert admin.number_of_brokers() == 1
-    assert admin.max_transaction_timeout_ms() == 900_000
     assert admin.topic_limits([topic])[topic].max_message_bytes == 5_000
 
 

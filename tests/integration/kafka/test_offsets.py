@@ -13,7 +13,7 @@ from millrace.kafka.offsets import (
     begin_offsets,
     committed_offsets,
     end_offsets,
-    group_lag,
+    lag,
     offsets_for_times,
 )
 from tests.waiting import eventually
@@ -22,6 +22,12 @@ from tests.waiting import eventually
 @pytest.fixture
 def admin(bootstrap_servers: str) -> KafkaAdmin:
     return KafkaAdmin(bootstrap_servers)
+
+
+def lags(admin: KafkaAdmin, group: str, partitions: list[tuple[str, int]]) -> dict[tuple[str, int], int | None]:
+    committed = committed_offsets(admin, group, partitions, stable=False)
+    ends = end_offsets(admin, partitions)
+    return {partition: lag(committed.get(partition), ends.get(partition)) for partition in partitions}
 
 
 def _transaction(producer, topic: str, count: int, *, first_timestamp: int = 0, commit: bool = True) -> None:
@@ -47,7 +53,7 @@ def test_lag_is_zero_when_a_transactional_topic_is_read_to_its_end(
     task.send(output, [b"k"], [b"v"], np.zeros(1, np.int64), partition=0)
     task.commit({(topic, 0): (6, "")}, unique)
     # A commit returns when it is decided; its markers follow within moments.
-    eventually(lambda: group_lag(admin, unique, [(topic, 0)]), {(topic, 0): 0})
+    eventually(lambda: lags(admin, unique, [(topic, 0)]), {(topic, 0): 0})
 
 
 def test_a_partition_without_a_committed_offset_has_an_unknown_lag(
@@ -58,12 +64,12 @@ def test_a_partition_without_a_committed_offset_has_an_unknown_lag(
     producer = open_producer(f"{unique}-in")
     _transaction(producer, topic, 9)
     assert committed_offsets(admin, unique) == {}
-    assert group_lag(admin, unique, [(topic, 0), (topic, 1)]) == {(topic, 0): None, (topic, 1): None}
+    assert lags(admin, unique, [(topic, 0), (topic, 1)]) == {(topic, 0): None, (topic, 1): None}
     producer.begin()
     producer.commit({(topic, 0): (4, "note")}, unique)
     assert committed_offsets(admin, unique, [(topic, 0)]) == {(topic, 0): CommittedOffset(4, "note")}
     assert committed_offsets(admin, unique) == {(topic, 0): CommittedOffset(4, "note")}
-    assert group_lag(admin, unique, [(topic, 0), (topic, 1)]) == {(topic, 0): 6, (topic, 1): None}
+    assert lags(admin, unique, [(topic, 0), (topic, 1)]) == {(topic, 0): 6, (topic, 1): None}
 
 
 def test_the_last_stable_offset_stands_before_an_open_transaction(

@@ -18,7 +18,7 @@ BATCH = "Thread.run (threading.py:982);Task._run_batch (task.py:302);Engine.proc
         (LOOP, "the loop of the stream thread"),
         (POLL, "messages are freed"),
         (f"{POLL};LibrdkafkaReader._consume (x.py:1);f (y.py:1)", "messages are taken from librdkafka's queue"),
-        (f"{BATCH};Engine._read (engine.py:1);decode_objects (json.py:1)", "keys and values are decoded"),
+        (f"{BATCH};Sources.read (sources.py:1);decode_objects (json.py:1)", "keys and values are decoded"),
         (f"{BATCH};count (aggregation.py:1)", "operators and stores"),
         ("Thread.run (threading.py:982)", OTHER),
     ],

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from millrace.errors import BrokerUnavailableError
+from millrace.kafka import log_reader
 from millrace.kafka.clients import kafka_error
 from millrace.kafka.log_reader import IsolationLevel, LogReader, OutOfRange, offset_of
 from millrace.topology.topic_partition import TopicPartition
@@ -92,3 +96,17 @@ def test_a_broker_that_gives_nothing_is_named_with_what_is_missing_once_the_time
         pytest.raises(BrokerUnavailableError, match=r"127.0.0.1:9 did not .* orders-0 \(offset 3\), orders-1 within"),
     ):
         list(reader.read({ONE: 0, TWO: 0}, {ONE: 3}, timeout_s=0.1))
+
+
+def test_the_time_that_a_caller_takes_for_a_record_is_no_silence(
+    filled: ImitatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + taken)
+    monkeypatch.setattr(log_reader, "time", clock)
+    found = []
+    with reader_of(filled) as reader:
+        for message in reader.read({ONE: 0, TWO: 0}, timeout_s=LIMIT_S, is_timeout_of_silence=True):
+            found.append(offset_of(message))
+            taken += 2 * LIMIT_S
+    assert sorted(found) == sorted([*range(5), *range(5)])

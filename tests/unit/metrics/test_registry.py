@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
 from millrace.errors import ConfigurationError
@@ -279,17 +278,6 @@ def test_stream_threads_that_are_gone_disappear(metrics: ApplicationMetrics) -> 
     assert 'millrace_stream_thread_tasks{application_id="fraud",thread="1"} 2.0' in text
     assert 'millrace_stream_thread_seconds_total{activity="idle",application_id="fraud",thread="1"} 4.0' in text
     assert 'thread="0"' not in text
-
-
-def test_the_format_follows_the_scrape_s_accept_header(metrics: ApplicationMetrics) -> None:
-    metrics.record(ROW)
-    body, content_type = metrics.negotiated_exposition("application/openmetrics-text; version=1.0.0")
-    assert content_type.startswith("application/openmetrics-text")
-    families = {family.name: family for family in open_metrics_families(body.decode())}  # type: ignore[no-untyped-call]
-    assert families["millrace_stream_task_phase_seconds"].unit == "seconds"
-    body, content_type = metrics.negotiated_exposition("text/plain")
-    assert content_type.startswith("text/plain")
-    assert body == metrics.exposition()
 
 
 def test_two_applications_in_one_process_do_not_mix() -> None:

@@ -26,7 +26,7 @@ from millrace.metrics import (
 ROOT = Path(definitions.__file__).resolve().parents[1]
 OUTSIDE = tuple(path for path in ROOT.rglob("*.py") if path.parent.name != "metrics")
 NAMES = {id(value): name for name, value in vars(definitions).items() if isinstance(value, MetricDefinition)}
-NO_FEEDERS = {"exposition", "negotiated_exposition", "collect", "describe", "discard", "keep_only"}
+NO_FEEDERS = {"exposition", "collect", "describe", "discard", "keep_only"}
 """Methods of the registry that set nothing."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from millrace.dsl import Consumed, JoinWindows, Materialized, StreamJoined, Stre
 from millrace.errors import ConfigurationError, TopologyError
 from millrace.serdes import StringSerde
 from millrace.state import DatabaseOptions, StateOptions, TaskPosition, TaskState
-from millrace.state.rocksdb import MEBIBYTE, shared_memory
+from millrace.state.rocksdb import DEFAULTS, MEBIBYTE, shared_memory
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 from tests.unit.state.specs import key_value
 from tests.waiting import eventually
@@ -89,6 +90,12 @@ def test_the_configuration_gives_the_defaults_of_all_stores(tmp_path: Path) -> N
         assert (found["write_buffer_size"], found["max_write_buffer_number"]) == (str(1 << 20), "4")
         assert found["filter_policy"] == "nullptr"
         assert found["level0_stop_writes_trigger"] == "99"
+
+
+def test_stores_that_nothing_is_said_of_are_as_the_settings_say_by_default() -> None:
+    assert DatabaseOptions.from_config(config()) == DatabaseOptions(stores=DEFAULTS)
+    unset = {name for name, value in asdict(DEFAULTS).items() if value is None}
+    assert unset == {"block_cache_bytes"}, "the one option that only a store of its own has"
 
 
 def test_the_bits_of_a_bloom_filter_are_in_the_files(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from millrace.dsl import Grouped, Materialized, RecordContext, StreamsBuilder, T
 from millrace.topology.labels import label
 from millrace.topology.operators import looked_up_table, may_look_up_global_store
 from millrace.topology.picture import picture
-from millrace.topology.text_picture import text_picture
 from millrace.topology.topology import FrozenTopology
 from tests.unit.topology.catalogue import CATALOGUE
 
@@ -28,26 +27,6 @@ def topology() -> FrozenTopology:
     grouped = both.group_by(lambda key, value: value, Grouped.as_("by-value"))
     grouped.windowed_by(windows).count(Materialized.as_("counts")).to_stream().to("out")
     return builder.build()
-
-
-def test_the_text_picture_is_a_tree_of_each_source(topology: FrozenTopology) -> None:
-    assert text_picture(topology) == (
-        "sub-topology 0\n"
-        "  ▶ a   KSTREAM-SOURCE-0000000000\n"
-        "  └─ pass through   KSTREAM-MERGE-0000000002\n"
-        "     └─ select key   by-value\n"
-        "        └─ drop null keys   by-value-repartition-filter\n"
-        "           └─ ▶ by-value-repartition   by-value-repartition-sink\n"
-        "  ▶ b   KSTREAM-SOURCE-0000000001\n"
-        "  └─ ↑ KSTREAM-MERGE-0000000002\n"
-        "\n"
-        "sub-topology 1\n"
-        "  ▶ by-value-repartition   by-value-repartition-source\n"
-        "  └─ count, 60000 ms windows   KSTREAM-AGGREGATE-0000000004  [counts]\n"
-        "     └─ table to stream   KTABLE-TOSTREAM-0000000008\n"
-        "        └─ ▶ out   KSTREAM-SINK-0000000009\n"
-        "\n"
-    )
 
 
 def test_the_picture_is_well_formed_and_shows_every_node_store_and_edge(topology: FrozenTopology) -> None:
@@ -83,15 +62,13 @@ def catalogued(name: str) -> FrozenTopology:
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
-def test_every_kind_of_node_is_drawn_with_words_of_its_own_in_both_pictures(name: str) -> None:
+def test_every_kind_of_node_is_drawn_with_words_of_its_own(name: str) -> None:
     topology = catalogued(name)
     root = ElementTree.fromstring(picture(topology))
     titles = {title.text or "" for title in root.iter(f"{SVG}title")}
-    text = text_picture(topology)
     for part in topology.parts:
         for node in part.nodes:
             assert f"{node.name}: {label(node)}" in titles
-            assert node.name in text
             assert label(node) == label(node).strip() != ""
     boxes = [
         (float(rect.get("x") or 0), float(rect.get("y") or 0))
@@ -114,5 +91,4 @@ def test_a_sink_that_chooses_topics_is_drawn_with_what_chooses() -> None:
     builder = StreamsBuilder()
     builder.stream("in").to(by_key)
     topology = builder.build()
-    assert "▶ topic by by_key   KSTREAM-SINK-0000000001" in text_picture(topology)
     assert "KSTREAM-SINK-0000000001: topic by by_key" in picture(topology)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import structlog
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from millrace.errors import ConfigurationError
 from millrace.spark.stream_threads.conversation import Conversation, Ended
@@ -227,16 +228,21 @@ def _readable(peer: tuple[object, ...]) -> str:
 
 def _listener(address: str, port: int, application: str) -> socket.socket:
     """A listening socket; of a driver that was replaced a moment ago it waits for the port."""
-    deadline = time.monotonic() + _PORT_S
-    while True:
-        try:
-            family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
-            return socket.create_server((address, port), family=family, backlog=128)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE and time.monotonic() < deadline:
-                time.sleep(_ACCEPT_RETRY_S)
-                continue
-            raise ConfigurationError(
-                f"The coordinator of {application} cannot listen on {address}, port {port or 'any'}: {error}.",
-                remedy="correct spark.driver.bindAddress or coordinator.port",
-            ) from error
+
+    def listen() -> socket.socket:
+        family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((address, port), family=family, backlog=128)
+
+    attempts = Retrying(
+        retry=retry_if_exception(lambda error: isinstance(error, OSError) and error.errno == errno.EADDRINUSE),
+        stop=stop_after_delay(_PORT_S),
+        wait=wait_fixed(_ACCEPT_RETRY_S),
+        reraise=True,
+    )
+    try:
+        return attempts(listen)
+    except OSError as error:
+        raise ConfigurationError(
+            f"The coordinator of {application} cannot listen on {address}, port {port or 'any'}: {error}.",
+            remedy="correct spark.driver.bindAddress or coordinator.port",
+        ) from error

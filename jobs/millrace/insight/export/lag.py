@@ -7,16 +7,14 @@ ones before it. So the lag ends at the last stable offset, and a small one is co
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 
-from confluent_kafka import Consumer, KafkaException
-from confluent_kafka import TopicPartition as ClientTopicPartition
+from confluent_kafka import KafkaException
 
 from millrace.config import StreamsConfig
-from millrace.errors import BrokerUnavailableError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
+from millrace.kafka.clients import kafka_error, translate
+from millrace.kafka.log_reader import IsolationLevel, LogReader, OutOfRange, topic_partition_of
 from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.offsets import lag as offsets_between
 from millrace.topology.topic_partition import TopicPartition
@@ -68,43 +66,20 @@ def _count(
     config: StreamsConfig, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
     """Committed records from the starts to the ends."""
-    consumer = Consumer({
-        **base_settings(config.bootstrap_servers, config.client_settings("consumer.")),
-        # Only assigned, never committed: the group is a name that the client library asks for.
-        "group.id": f"{config.application_id}-export",
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-        "enable.partition.eof": True,
-        "auto.offset.reset": "earliest",
-    })  # fmt: skip
     counts = dict.fromkeys(starts, 0)
-    unread = {topic_partition for topic_partition, start in starts.items() if start < ends[topic_partition]}
-    deadline = time.monotonic() + _LIMIT_S
-    try:
-        consumer.assign(
-            [ClientTopicPartition(*topic_partition, starts[topic_partition]) for topic_partition in sorted(unread)]
-        )
-        while unread:
-            if time.monotonic() > deadline:
-                raise BrokerUnavailableError(
-                    f"{config.bootstrap_servers} did not give the records of {sorted(unread)} within {_LIMIT_S:g} s.",
-                    remedy="see whether the broker is well",
-                )
-            for message in consume_available(consumer, COUNTED_RECORDS, timeout_s=0.2):
-                topic_partition = (message.topic() or "", message.partition() or 0)
-                error, offset = message.error(), message.offset()
-                if error is not None and error.code() != error._PARTITION_EOF:
-                    raise KafkaException(error)
-                # The end of a partition is told behind markers and aborted records, which are never delivered.
-                if error is None and offset is not None and offset < ends[topic_partition]:
-                    counts[topic_partition] += 1
-                    if offset + 1 < ends[topic_partition]:
-                        continue
-                unread.discard(topic_partition)
-    except KafkaException as exception:
-        raise translate(
-            kafka_error(exception), doing="counting records behind", bootstrap_servers=config.bootstrap_servers
-        ) from exception
-    finally:
-        consumer.close()
+    reader = LogReader(
+        config.bootstrap_servers,
+        config.client_settings("consumer."),
+        group=f"{config.application_id}-export",
+        isolation=IsolationLevel.READ_COMMITTED,
+        out_of_range=OutOfRange.EARLIEST,
+    )
+    with reader:
+        try:
+            for message in reader.read(starts, ends, timeout_s=_LIMIT_S):
+                counts[topic_partition_of(message)] += 1
+        except KafkaException as error:
+            raise translate(
+                kafka_error(error), doing="counting records behind", bootstrap_servers=config.bootstrap_servers
+            ) from error
     return counts

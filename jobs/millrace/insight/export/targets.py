@@ -16,8 +16,8 @@ from urllib.parse import quote
 import httpx
 
 from millrace.errors import OperationError
+from millrace.files import write_atomically
 from millrace.insight.export.series import Groups, openmetrics, text_format
-from millrace.install.files import write_atomically
 from millrace.urls import login_of, without_login
 
 JOB = "millrace-export"

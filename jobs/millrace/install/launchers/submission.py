@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from millrace.config import ProcessingEngine, is_secret
-from millrace.driver.control_file import new_token, read_token, write_atomically
+from millrace.driver.control_file import new_token, read_token
 from millrace.errors import ConfigurationError, OperationError
+from millrace.files import write_atomically
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launcher_settings import CONTROL_TOKEN
 from millrace.install.launchers.base import Launch, rotate_log

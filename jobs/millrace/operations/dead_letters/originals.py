@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from millrace.errors import OperationError
 from millrace.install.connection import Connection
-from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.clients import kafka_error, translate
+from millrace.kafka.log_reader import IsolationLevel, LogReader
+from millrace.operations.dead_letters.reading import GROUP
 from millrace.operations.dead_letters.record import DeadLetterRecord
 
 _LIMIT_S = 30.0
@@ -29,40 +30,24 @@ def with_originals(
 
     Raises:
         OperationError: a record is not there any more.
+        BrokerUnavailableError: the broker did not say within half a minute whether it is.
     """
-    consumer = Consumer({
-        **base_settings(connection.bootstrap_servers, connection.consumer),
-        "group.id": "millrace-dead-letter-reader",  # nothing joins it, nothing is committed
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "error",
-        "enable.partition.eof": True,
-        "fetch.wait.max.ms": 20,
-    })  # fmt: skip
-    try:
-        for record in records:
-            yield _with_original(consumer, record) if where(record) else record
-    except KafkaException as error:
-        raise translate(
-            kafka_error(error), doing="reading original records", bootstrap_servers=connection.bootstrap_servers
-        ) from error
-    finally:
-        consumer.close()
+    reader = LogReader(
+        connection.bootstrap_servers, connection.consumer, group=GROUP, isolation=IsolationLevel.READ_COMMITTED
+    )
+    with reader:
+        try:
+            for record in records:
+                yield _with_original(reader, record) if where(record) else record
+        except KafkaException as error:
+            raise translate(
+                kafka_error(error), doing="reading original records", bootstrap_servers=connection.bootstrap_servers
+            ) from error
 
 
-def _with_original(consumer: Consumer, record: DeadLetterRecord) -> DeadLetterRecord:
-    assert record.topic is not None
-    consumer.assign([TopicPartition(record.topic, record.source_partition, record.source_offset)])
-    deadline = time.monotonic() + _LIMIT_S
-    while time.monotonic() < deadline:
-        message = consumer.poll(0.5)
-        if message is None:
-            continue
-        error = message.error()
-        if error is not None and error.code() not in {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}:
-            raise KafkaException(error)
-        if error is not None or message.offset() != record.source_offset:
-            break  # compacted, or deleted
+def _with_original(reader: LogReader, record: DeadLetterRecord) -> DeadLetterRecord:
+    message = _read(reader, record)
+    if message is not None:
         headers: Any = message.headers()
         return replace(
             record,
@@ -77,3 +62,15 @@ def _with_original(consumer: Consumer, record: DeadLetterRecord) -> DeadLetterRe
         f"{record.source_offset} any more, and the dead-letter record does not have it wholly.",
         remedy="abandon this replay (`millrace operations abandon`) and replay the other dead-letter records",
     )
+
+
+def _read(reader: LogReader, record: DeadLetterRecord) -> Message | None:
+    """The record in the log; ``None`` where it was compacted away, or deleted."""
+    assert record.topic is not None
+    where, offset = (record.topic, record.source_partition), record.source_offset
+    try:
+        return next(reader.read({where: offset}, {where: offset + 1}, timeout_s=_LIMIT_S), None)
+    except KafkaException as error:
+        if kafka_error(error).code() == KafkaError._AUTO_OFFSET_RESET:
+            return None
+        raise

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ClientTopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaException, Message
 
-from millrace.errors import BrokerUnavailableError
 from millrace.install.connection import Connection
-from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
+from millrace.kafka.clients import kafka_error, translate
+from millrace.kafka.log_reader import IsolationLevel, LogReader, OutOfRange, offset_of, topic_partition_of
 from millrace.kafka.offsets import End, end_offsets
 from millrace.operations.dead_letters.record import DeadLetterRecord, dead_letter_record_of
 from millrace.topology.topic_partition import TopicPartition
+
+GROUP = "millrace-dead-letter-reader"
+"""A name that the client library asks for: nothing joins it, nothing is committed."""
 
 _SILENCE_LIMIT_S = 30.0
 
@@ -34,50 +35,26 @@ def records(
         BrokerUnavailableError: nothing came for half a minute.
     """
     ends = end_offsets(connection.administrator(), list(starts), End.HIGH_WATERMARK) if settled else {}
-    consumer = Consumer(
-        {
-            **base_settings(connection.bootstrap_servers, connection.consumer),
-            "group.id": "millrace-dead-letter-reader",  # nothing joins it, nothing is committed
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "fetch.wait.max.ms": 20,
-        }
+    reader = LogReader(
+        connection.bootstrap_servers,
+        connection.consumer,
+        group=GROUP,
+        isolation=IsolationLevel.READ_COMMITTED,
+        out_of_range=OutOfRange.EARLIEST,
     )
-    try:
-        consumer.assign(
-            [ClientTopicPartition(topic, partition, offset) for (topic, partition), offset in starts.items()]
-        )
-        remaining = set(starts)
-        heard_at = time.monotonic()
-        while remaining:
-            messages = consume_available(consumer, 1000, timeout_s=0.2)
-            if messages:
-                heard_at = time.monotonic()
-            elif time.monotonic() - heard_at > _SILENCE_LIMIT_S:
-                names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(remaining))
-                raise BrokerUnavailableError(
-                    f"Nothing came from {names} for {_SILENCE_LIMIT_S:g} s.",
-                    remedy="check that the brokers that lead these partitions are up",
-                )
-            for message in messages:
-                topic_partition = _topic_partition(message)
-                error = message.error()
-                if error is None:
-                    if topic_partition in remaining:
-                        yield message
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    if offset_of(message) >= ends.get(topic_partition, 0):
-                        remaining.discard(topic_partition)
-                else:
-                    raise KafkaException(error)
-    except KafkaException as error:
-        raise translate(
-            kafka_error(error), doing="reading dead-letter records", bootstrap_servers=connection.bootstrap_servers
-        ) from error
-    finally:
-        consumer.close()
+    with reader:
+        try:
+            yield from reader.read(
+                starts,
+                ends,
+                timeout_s=_SILENCE_LIMIT_S,
+                is_timeout_of_silence=True,
+                awaits_transactions=settled,
+            )
+        except KafkaException as error:
+            raise translate(
+                kafka_error(error), doing="reading dead-letter records", bootstrap_servers=connection.bootstrap_servers
+            ) from error
 
 
 def dead_letter_records(connection: Connection, starts: Mapping[TopicPartition, int]) -> Iterator[DeadLetterRecord]:
@@ -85,7 +62,7 @@ def dead_letter_records(connection: Connection, starts: Mapping[TopicPartition, 
     for message in records(connection, starts):
         kind, timestamp = message.timestamp()
         found: Any = message.headers()
-        _, partition = _topic_partition(message)
+        _, partition = topic_partition_of(message)
         yield dead_letter_record_of(
             partition=partition,
             offset=offset_of(message),
@@ -95,17 +72,3 @@ def dead_letter_records(connection: Connection, starts: Mapping[TopicPartition, 
             timestamp=timestamp,
             has_own_timestamp=kind != TIMESTAMP_LOG_APPEND_TIME,
         )
-
-
-def offset_of(message: Message) -> int:
-    """Returns the offset of a record that was read."""
-    offset = message.offset()
-    assert offset is not None
-    return offset
-
-
-def _topic_partition(message: Message) -> TopicPartition:
-    topic, partition = message.topic(), message.partition()
-    assert topic is not None
-    assert partition is not None
-    return topic, partition

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from millrace.dead_letter_headers import (
+    DROPPED_NODE,
+    DROPPED_REASON,
+    EXCEPTION,
+    MESSAGE,
+    OFFSET,
+    PARTITION,
+    STACKTRACE,
+    TIMESTAMP,
+    TOPIC,
+)
+
 Headers = list[tuple[str, bytes | None]]
 
-_TOPIC = "__streams.errors.topic"
-_PARTITION = "__streams.errors.partition"
-_OFFSET = "__streams.errors.offset"
-_EXCEPTION = "__streams.errors.exception"
-_MESSAGE = "__streams.errors.message"
-_STACKTRACE = "__streams.errors.stacktrace"
-_REASON = "__millrace.dropped.reason"
-_NODE = "__millrace.dropped.node"
-_TIMESTAMP = "__millrace.timestamp"
-_SOURCE_HEADERS = frozenset({_TOPIC, _PARTITION, _OFFSET, _TIMESTAMP})
-_ERRORS = (frozenset({_EXCEPTION, _MESSAGE, _STACKTRACE}), frozenset({_REASON, _NODE}))
+_SOURCE_HEADERS = frozenset({TOPIC, PARTITION, OFFSET, TIMESTAMP})
+_ERRORS = (frozenset({EXCEPTION, MESSAGE, STACKTRACE}), frozenset({DROPPED_REASON, DROPPED_NODE}))
 _NO_TOPIC = "None"
 
 
@@ -84,21 +87,21 @@ def dead_letter_record_of(
     own = list(headers)
     source = _take(own, _SOURCE_HEADERS)
     error = next((taken for names in _ERRORS if (taken := _take(own, names))), {})
-    topic = _text(source.get(_TOPIC))
+    topic = _text(source.get(TOPIC))
     return DeadLetterRecord(
         partition=partition,
         offset=offset,
         key=key,
         value=value,
         headers=own,
-        timestamp=_number(source[_TIMESTAMP]) if _TIMESTAMP in source else timestamp,
-        has_own_timestamp=has_own_timestamp or _TIMESTAMP in source,
+        timestamp=_number(source[TIMESTAMP]) if TIMESTAMP in source else timestamp,
+        has_own_timestamp=has_own_timestamp or TIMESTAMP in source,
         topic=None if topic in {"", _NO_TOPIC} else topic,
-        source_partition=_number(source.get(_PARTITION)),
-        source_offset=_number(source.get(_OFFSET)),
-        error=_text(error.get(_EXCEPTION) or error.get(_REASON)),
-        message=_text(error.get(_MESSAGE) or error.get(_NODE)),
-        stacktrace=_text(error.get(_STACKTRACE)),
+        source_partition=_number(source.get(PARTITION)),
+        source_offset=_number(source.get(OFFSET)),
+        error=_text(error.get(EXCEPTION) or error.get(DROPPED_REASON)),
+        message=_text(error.get(MESSAGE) or error.get(DROPPED_NODE)),
+        stacktrace=_text(error.get(STACKTRACE)),
     )
 
 

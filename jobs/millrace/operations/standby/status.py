@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from millrace.errors import SerializationError
+from millrace.files import write_atomically
 from millrace.metrics.definitions import STANDBY_BEHIND, STANDBY_LAG, STANDBY_METRICS, STANDBY_RECORDS, MetricDefinition
 from millrace.processes import ProcessIdentity
 from millrace.state import StateDirectory
@@ -64,10 +65,7 @@ def status_path(state_dir: Path, application_id: str) -> Path:
 
 def write_standby_status(path: Path, status: StandbyStatus) -> None:
     """Replaces the file at once, so that no reader sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(status.model_dump_json(indent=1), encoding="utf-8")
-    new.replace(path)
+    write_atomically(path, status.model_dump_json(indent=1).encode(), waits_for_disk=False)
 
 
 def read_standby_status(state_dir: Path, application_id: str) -> StandbyStatus | None:

@@ -6,6 +6,8 @@ import queue
 import socket
 import time
 
+from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_fixed
+
 from millrace.errors import OperationError
 from millrace.spark.stream_threads.conversation import Conversation, Ended
 from millrace.spark.stream_threads.frames import Channel, MessageError
@@ -127,29 +129,35 @@ class CoordinatorConnection:
 
 
 def _connected(address: str, token: str, hello: Hello, limit_s: float) -> tuple[socket.socket, Channel, float]:
+    # A driver that has just begun may not listen yet, and nothing tells when it does.
+    attempts = Retrying(
+        retry=retry_if_exception_type((OSError, EOFError, MessageError)),
+        stop=stop_before_delay(limit_s),
+        wait=wait_fixed(_RETRY_S),
+        reraise=True,
+    )
+    try:
+        return attempts(_greeted, address, token, hello)
+    except (OSError, EOFError, MessageError) as error:
+        raise CoordinatorUnreachableError(
+            f"Worker {hello.host}/{hello.pid} cannot reach the coordinator of {hello.application} at "
+            f"{address}: {error} (tried for {limit_s:g} s).",
+            remedy="let the workers' hosts connect to the driver at that name and port: see spark.driver.host "
+            "and the rules of the network between them",
+        ) from error
+
+
+def _greeted(address: str, token: str, hello: Hello) -> tuple[socket.socket, Channel, float]:
     host, _, port = address.rpartition(":")
-    deadline = time.monotonic() + limit_s
-    while True:
-        try:
-            connection = socket.create_connection((host.strip("[]"), int(port)), timeout=_ATTEMPT_S)
-            try:
-                channel = Channel(connection, token, is_driver=False)
-                greeted_at = time.monotonic()
-                channel.send(from_thread_to_bytes(hello))
-            except BaseException:
-                connection.close()
-                raise
-            return connection, channel, greeted_at
-        except (OSError, EOFError, MessageError) as error:
-            if time.monotonic() + _RETRY_S >= deadline:
-                raise CoordinatorUnreachableError(
-                    f"Worker {hello.host}/{hello.pid} cannot reach the coordinator of {hello.application} at "
-                    f"{address}: {error} (tried for {limit_s:g} s).",
-                    remedy="let the workers' hosts connect to the driver at that name and port: see spark.driver.host "
-                    "and the rules of the network between them",
-                ) from error
-        # A driver that has just begun may not listen yet, and nothing tells when it does.
-        time.sleep(_RETRY_S)
+    connection = socket.create_connection((host.strip("[]"), int(port)), timeout=_ATTEMPT_S)
+    try:
+        channel = Channel(connection, token, is_driver=False)
+        greeted_at = time.monotonic()
+        channel.send(from_thread_to_bytes(hello))
+    except BaseException:
+        connection.close()
+        raise
+    return connection, channel, greeted_at
 
 
 def _welcomed(channel: Channel) -> float:

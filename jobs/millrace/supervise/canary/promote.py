@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import yaml
 
+from millrace.files import write_atomically
 from millrace.install.application import Application
-from millrace.install.files import write_atomically
 from millrace.install.spec import UpgradeMode
 from millrace.operations.action import Action
 from millrace.operations.outcome import Outcome

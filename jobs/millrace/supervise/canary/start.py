@@ -11,9 +11,10 @@ import yaml
 
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
+from millrace.files import write_atomically
 from millrace.install.application import Application
 from millrace.install.connection import Connection
-from millrace.install.files import write_atomically, write_json
+from millrace.install.files import write_json
 from millrace.install.spec import load_spec_file, spec_file_of
 from millrace.kafka.topics import TopicSpec
 from millrace.operations import OperationPlan, Step, StepContext, operation, perform, resume, unfinished_operation

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Callable
 from dataclasses import replace
 
 from millrace.errors import MillraceError
+from millrace.files import lock_file, unlock_file
 from millrace.install.application import Application
 from millrace.install.files import append_journal
 from millrace.install.home import ApplicationDirectory
@@ -72,20 +71,18 @@ def is_being_executed(directory: ApplicationDirectory) -> bool:
     """Returns whether a living process executes an operation of the application."""
     if not directory.operations_lock.exists():
         return False
-    descriptor = os.open(directory.operations_lock, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    descriptor = lock_file(directory.operations_lock)
+    if descriptor is None:
         return True
-    finally:
-        os.close(descriptor)
+    unlock_file(descriptor)
     return False
 
 
 def wait_for_whoever_carries_out(directory: ApplicationDirectory) -> None:
     """Returns once no living process executes an operation of the application."""
-    with directory.operations_lock.open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    descriptor = lock_file(directory.operations_lock, waits=True)
+    assert descriptor is not None
+    unlock_file(descriptor)
 
 
 def executed(application: Application, run: Callable[[], Outcome], *, dry_run: bool = False) -> Outcome:

@@ -23,8 +23,7 @@ from millrace.task.aggregation.kernels import (
 )
 from millrace.task.aggregation.steps import result_of, running_states, step_of
 from millrace.task.columns import BoolArray, Column, IntArray
-from millrace.task.failures import processed_record
-from millrace.task.processor import TaskContext
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, to_bytes_list
 from millrace.task.written_records import is_of_a_record
@@ -84,7 +83,7 @@ def update_aggregates(
     *,
     serde: Serde,
     every_update: bool,
-    context: TaskContext,
+    failures: FailureHandler,
     node: str,
 ) -> AggregateUpdate:
     """Computes the new aggregates of a batch.
@@ -96,7 +95,7 @@ def update_aggregates(
         prior: old aggregate of each group as store bytes (``None`` where there is none) and its timestamp.
         serde: the store's value serde.
         every_update: one aggregate per row instead of one per group.
-        context: the task's surroundings, for the processing handler.
+        failures: what happens to records for which user code raised.
         node: name of the node, for errors.
 
     Raises:
@@ -107,7 +106,7 @@ def update_aggregates(
     floor = np.where(known, old_timestamps, NO_TIMESTAMP)
     old = from_bytes(old_values, serde)
     if isinstance(aggregator, BuiltInAggregator | StructAggregator):
-        records = fitting(aggregator, records, context.failures, node)
+        records = fitting(aggregator, records, failures, node)
         if len(records) == 0:
             empty = np.zeros(0, dtype=np.int64)
             return AggregateUpdate(empty, [], Column(objects=[]), empty)
@@ -125,7 +124,7 @@ def update_aggregates(
     if merged is None:
         called, stored, failed = calls.each(old_values)
         for row, error in failed:
-            context.failures.processing(error, int(records.origin[row]), node, processed_record(records, row))
+            failures.processing(error, int(records.origin[row]), node, processed_record(records, row))
         present = np.array([new is not None for new in stored])
         timestamps = _running_timestamps(floor, groups.ids[called], records.timestamps[called], present)
         if not every_update:

@@ -45,46 +45,124 @@ from millrace.topology import foreign_key_join, operators
 from millrace.topology.nodes import ProcessorNode
 
 _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
-    operators.Filter: FilterProcessor,
-    operators.Branch: BranchProcessor,
-    operators.PassThrough: PassThroughProcessor,
-    operators.DropNullKeys: DropNullKeysProcessor,
-    operators.Map: MapProcessor,
-    operators.MapValues: MapValuesProcessor,
-    operators.SelectKey: SelectKeyProcessor,
-    operators.Peek: PeekProcessor,
-    operators.FlatMap: FlatMapProcessor,
-    operators.FlatMapValues: FlatMapValuesProcessor,
-    operators.StreamAggregate: StreamAggregateProcessor,
-    operators.WindowedAggregate: WindowedAggregateProcessor,
-    operators.SlidingAggregate: SlidingAggregateProcessor,
-    operators.SessionAggregate: SessionAggregateProcessor,
-    operators.CogroupMerge: PassThroughProcessor,
-    operators.TableSource: TableSourceProcessor,
-    operators.TableToStream: TableToStreamProcessor,
-    operators.StreamTableJoin: StreamTableJoinProcessor,
-    operators.StreamGlobalTableJoin: StreamGlobalTableJoinProcessor,
-    operators.JoinBuffer: PassThroughProcessor,
-    operators.StreamSelfJoin: StreamSelfJoinProcessor,
+    operators.Filter: lambda name, operator, task: FilterProcessor(name, operator, failures=task.failures),
+    operators.Branch: lambda name, operator, task: BranchProcessor(name, operator, failures=task.failures),
+    operators.PassThrough: lambda name, operator, _: PassThroughProcessor(name, operator),
+    operators.DropNullKeys: lambda name, operator, task: DropNullKeysProcessor(name, operator, failures=task.failures),
+    operators.Map: lambda name, operator, task: MapProcessor(name, operator, failures=task.failures),
+    operators.MapValues: lambda name, operator, task: MapValuesProcessor(name, operator, failures=task.failures),
+    operators.SelectKey: lambda name, operator, task: SelectKeyProcessor(name, operator, failures=task.failures),
+    operators.Peek: lambda name, operator, task: PeekProcessor(name, operator, failures=task.failures),
+    operators.FlatMap: lambda name, operator, task: FlatMapProcessor(name, operator, failures=task.failures),
+    operators.FlatMapValues: lambda name, operator, task: FlatMapValuesProcessor(
+        name, operator, failures=task.failures
+    ),
+    operators.StreamAggregate: lambda name, operator, task: StreamAggregateProcessor(
+        name, operator, failures=task.failures, stores=task.stores
+    ),
+    operators.WindowedAggregate: lambda name, operator, task: WindowedAggregateProcessor(
+        name,
+        operator,
+        failures=task.failures,
+        stores=task.stores,
+        stream_times=task.stream_times,
+        held_back=task.held_back,
+    ),
+    operators.SlidingAggregate: lambda name, operator, task: SlidingAggregateProcessor(
+        name,
+        operator,
+        failures=task.failures,
+        stores=task.stores,
+        stream_times=task.stream_times,
+        held_back=task.held_back,
+    ),
+    operators.SessionAggregate: lambda name, operator, task: SessionAggregateProcessor(
+        name,
+        operator,
+        failures=task.failures,
+        stores=task.stores,
+        stream_times=task.stream_times,
+        held_back=task.held_back,
+    ),
+    operators.CogroupMerge: lambda name, operator, _: PassThroughProcessor(name, operator),
+    operators.TableSource: lambda name, operator, task: TableSourceProcessor(
+        name, operator, failures=task.failures, stores=task.stores
+    ),
+    operators.TableToStream: lambda name, operator, _: TableToStreamProcessor(name, operator),
+    operators.StreamTableJoin: lambda name, operator, task: StreamTableJoinProcessor(
+        name, operator, failures=task.failures, stores=task.stores, stream_times=task.stream_times
+    ),
+    operators.StreamGlobalTableJoin: lambda name, operator, task: StreamGlobalTableJoinProcessor(
+        name,
+        operator,
+        failures=task.failures,
+        store=task.open_global_store(operator.store),
+        spec=task.global_stores[operator.store],
+    ),
+    operators.JoinBuffer: lambda name, operator, _: PassThroughProcessor(name, operator),
+    operators.StreamSelfJoin: lambda name, operator, task: StreamSelfJoinProcessor(
+        name, operator, failures=task.failures, stores=task.stores, stream_times=task.stream_times
+    ),
     operators.ProcessRecords: UserProcessor,
-    operators.TableFilter: TableFilterProcessor,
-    operators.TableMapValues: TableMapValuesProcessor,
+    operators.TableFilter: lambda name, operator, task: TableFilterProcessor(
+        name, operator, failures=task.failures, stores=task.stores
+    ),
+    operators.TableMapValues: lambda name, operator, task: TableMapValuesProcessor(
+        name, operator, failures=task.failures, stores=task.stores
+    ),
     operators.TableTransformValues: TableTransformValuesProcessor,
-    operators.TableJoinSide: TableJoinSideProcessor,
-    operators.TableJoinMerge: TableJoinMergeProcessor,
-    operators.TableSelect: TableSelectProcessor,
-    operators.TableAggregate: TableAggregateProcessor,
-    operators.TableSuppress: SuppressProcessor,
-    foreign_key_join.SubscriptionSend: SubscriptionSendProcessor,
-    foreign_key_join.SubscriptionJoin: SubscriptionJoinProcessor,
-    foreign_key_join.ResponseJoin: ResponseJoinProcessor,
+    operators.TableJoinSide: lambda name, operator, task: TableJoinSideProcessor(
+        name, operator, failures=task.failures, stores=task.stores
+    ),
+    operators.TableJoinMerge: lambda name, operator, task: TableJoinMergeProcessor(
+        name, operator, failures=task.failures, stores=task.stores
+    ),
+    operators.TableSelect: lambda name, operator, task: TableSelectProcessor(name, operator, failures=task.failures),
+    operators.TableAggregate: lambda name, operator, task: TableAggregateProcessor(
+        name, operator, failures=task.failures, stores=task.stores
+    ),
+    operators.TableSuppress: lambda name, operator, task: SuppressProcessor(
+        name,
+        operator,
+        failures=task.failures,
+        stores=task.stores,
+        stream_times=task.stream_times,
+        held_back=task.held_back,
+    ),
+    foreign_key_join.SubscriptionSend: lambda name, operator, task: SubscriptionSendProcessor(
+        name, operator, failures=task.failures, partition=task.partition
+    ),
+    foreign_key_join.SubscriptionJoin: lambda name, operator, task: SubscriptionJoinProcessor(
+        name, operator, failures=task.failures, stores=task.stores
+    ),
+    foreign_key_join.ResponseJoin: lambda name, operator, task: ResponseJoinProcessor(
+        name,
+        operator,
+        failures=task.failures,
+        stores=task.stores,
+        partition=task.partition,
+        settles=task.config.foreign_key_join_settles,
+    ),
 }
+"""What makes the processor of an operator, with what of the task it uses."""
 
 _JOINT_PROCESSORS: dict[type[Any], Callable[[Sequence[ProcessorNode], TaskContext], JointProcessor]] = {
-    operators.StreamStreamJoin: StreamStreamJoinProcessor,
-    operators.CogroupAggregate: CogroupProcessor,
-    foreign_key_join.SubscriptionReceive: SubscriptionKeepingProcessor,
+    operators.StreamStreamJoin: lambda nodes, task: StreamStreamJoinProcessor(
+        nodes,
+        failures=task.failures,
+        stores=task.stores,
+        stream_times=task.stream_times,
+        wall_clock_ms=task.wall_clock_ms,
+        emit_interval_ms=task.config.outer_join_emit_interval_ms,
+    ),
+    operators.CogroupAggregate: lambda nodes, task: CogroupProcessor(
+        nodes, failures=task.failures, stores=task.stores, stream_times=task.stream_times, held_back=task.held_back
+    ),
+    foreign_key_join.SubscriptionReceive: lambda nodes, task: SubscriptionKeepingProcessor(
+        nodes, failures=task.failures, stores=task.stores
+    ),
 }
+"""The same of operators whose nodes run together."""
 
 
 def create_processor(node: ProcessorNode, context: TaskContext) -> Processor:

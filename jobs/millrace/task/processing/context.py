@@ -86,7 +86,7 @@ class NodeContext:
         """A store that is connected to this node."""
         if name in self._task.global_stores:
             return open_global_store(name, self._task, self._runtime, node=self._node)
-        connected = self._task.processors[self._node].stores
+        connected = self._task.stores.processors[self._node].stores
         if name not in connected:
             raise ProcessingError(
                 f"Processor {self._node} has no access to store {name}; it has {', '.join(connected) or 'none'}.",

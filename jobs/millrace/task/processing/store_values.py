@@ -31,7 +31,7 @@ class StoreValues:
     """
 
     def __init__(self, name: str, task: TaskContext, runtime: ProcessingRuntime, *, node: str) -> None:
-        spec = task.global_stores[name] if name in task.global_stores else task.stores[name]
+        spec = task.global_stores[name] if name in task.global_stores else task.stores.specs[name]
         self.name = name
         self._node = node
         self.key_serde = or_default(spec.key_serde)
@@ -39,7 +39,7 @@ class StoreValues:
         self._timestamped = spec.timestamped
         self._runtime = runtime
         self._failures = task.failures
-        aggregator = task.aggregators.get(name)
+        aggregator = task.stores.aggregators.get(name)
         self._aggregator = aggregator if isinstance(aggregator, BuiltInAggregator | StructAggregator) else None
 
     def key(self, key: Any) -> bytes:

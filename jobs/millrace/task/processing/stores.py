@@ -108,12 +108,12 @@ def open_typed_store(name: str, task: TaskContext, runtime: ProcessingRuntime, *
     Raises:
         ProcessingError: it is the buffer of an operator, which no other process can read.
     """
-    store = task.open_store(name)
+    store = task.stores.open(name)
     values = StoreValues(name, task, runtime, node=node)
     if isinstance(store, KeyValueStore):
         return TypedKeyValueStore(store, values)
     if isinstance(store, WindowStore):
-        return TypedWindowStore(store, values, window_size_ms=task.stores[name].window_size_ms)
+        return TypedWindowStore(store, values, window_size_ms=task.stores.specs[name].window_size_ms)
     if isinstance(store, VersionedKeyValueStore):
         return TypedVersionedStore(store, values)
     if isinstance(store, SessionStore):

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from millrace.task.columns import CogroupedColumn
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.aggregations.aggregating import StreamAggregateProcessor
 from millrace.task.operators.windows.session_aggregating import SessionAggregateProcessor
 from millrace.task.operators.windows.sliding_aggregating import SlidingAggregateProcessor
 from millrace.task.operators.windows.windowed_aggregating import WindowedAggregateProcessor
-from millrace.task.processor import JointProcessor, Processor, TaskContext
+from millrace.task.processor import HeldBackByStore, JointProcessor, Processor
 from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
+from millrace.task.task_stores import TaskStores
 from millrace.topology.aggregators import CallableAggregator
 from millrace.topology.nodes import ProcessorNode
 from millrace.topology.operators import (
@@ -35,7 +37,15 @@ class CogroupProcessor(JointProcessor):
     keeps for each of them (see :func:`millrace.task.stream_time.advance_stream_time`), as Kafka Streams does.
     """
 
-    def __init__(self, nodes: Sequence[ProcessorNode], context: TaskContext) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[ProcessorNode],
+        *,
+        failures: FailureHandler,
+        stores: TaskStores,
+        stream_times: dict[str, int],
+        held_back: HeldBackByStore,
+    ) -> None:
         self._places = {node.name: node.operator.index for node in nodes if isinstance(node.operator, CogroupAggregate)}
         by_place = sorted(nodes, key=lambda node: self._places[node.name])
         operators = [node.operator for node in by_place if isinstance(node.operator, CogroupAggregate)]
@@ -45,7 +55,14 @@ class CogroupProcessor(JointProcessor):
         # Each input has an initializer, and all of them are the same.
         both = CallableAggregator(callables[0].initializer, _by_input([one.adder for one in callables]))
         self._first = by_place[0].name
-        self._processor = _create(operators[0].joint, replace(operators[0].aggregation, aggregator=both), context)
+        self._processor = _create(
+            operators[0].joint,
+            replace(operators[0].aggregation, aggregator=both),
+            failures=failures,
+            stores=stores,
+            stream_times=stream_times,
+            held_back=held_back,
+        )
 
     def reset(self) -> None:
         self._processor.reset()
@@ -70,13 +87,27 @@ def _by_input(adders: Sequence[Callable[[Any, Any, Any], Any]]) -> Callable[[Any
     return add
 
 
-def _create(node: str, operator: Aggregation, context: TaskContext) -> Processor:
+def _create(
+    node: str,
+    operator: Aggregation,
+    *,
+    failures: FailureHandler,
+    stores: TaskStores,
+    stream_times: dict[str, int],
+    held_back: HeldBackByStore,
+) -> Processor:
     match operator:
         case StreamAggregate():
-            return StreamAggregateProcessor(node, operator, context)
+            return StreamAggregateProcessor(node, operator, failures=failures, stores=stores)
         case WindowedAggregate():
-            return WindowedAggregateProcessor(node, operator, context)
+            return WindowedAggregateProcessor(
+                node, operator, failures=failures, stores=stores, stream_times=stream_times, held_back=held_back
+            )
         case SlidingAggregate():
-            return SlidingAggregateProcessor(node, operator, context)
+            return SlidingAggregateProcessor(
+                node, operator, failures=failures, stores=stores, stream_times=stream_times, held_back=held_back
+            )
         case SessionAggregate():
-            return SessionAggregateProcessor(node, operator, context)
+            return SessionAggregateProcessor(
+                node, operator, failures=failures, stores=stores, stream_times=stream_times, held_back=held_back
+            )

@@ -13,13 +13,14 @@ from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.steps import result_of, step_of
 from millrace.task.aggregation.subtraction import subtraction_of
 from millrace.task.columns import Column
-from millrace.task.failures import processed_record
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.operators.tables.table_rows import no_rows
 from millrace.task.operators.tables.table_writing import decoded, write_table
 from millrace.task.operators.tables.versioned_writing import VersionedWriter
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default
+from millrace.task.task_stores import TaskStores
 from millrace.task.written_records import written
 from millrace.topology.aggregators import (
     BuiltInAggregator,
@@ -51,19 +52,20 @@ class _Steps:
 class TableAggregateProcessor(Processor):
     """Reads each group of a batch once; a change subtracts, then adds, and makes one update."""
 
-    def __init__(self, node: str, operator: TableAggregate, context: TaskContext) -> None:
-        store = context.open_store(operator.store)
+    def __init__(self, node: str, operator: TableAggregate, *, failures: FailureHandler, stores: TaskStores) -> None:
+        store = stores.open(operator.store)
         assert isinstance(store, KeyValueStore | VersionedKeyValueStore)
         self._node = node
         self._name = operator.store
-        self._context = context
+        self._failures = failures
+        self._stores = stores
         self._store = store
-        self._key_serde = or_default(context.stores[operator.store].key_serde)
-        self._value_serde = or_default(context.stores[operator.store].value_serde)
+        self._key_serde = or_default(stores.specs[operator.store].key_serde)
+        self._value_serde = or_default(stores.specs[operator.store].value_serde)
         self._steps = _steps(operator.aggregator)
 
     def process(self, records: Records) -> Forwarded:
-        found = written(records, self._context.failures, self._node, key_serde=self._key_serde)
+        found = written(records, self._failures, self._node, key_serde=self._key_serde)
         records, key_bytes = found.records, found.key_array
         groups = group(group_codes(key_bytes))
         distinct: list[bytes] = key_bytes.take(groups.first_rows).to_pylist()
@@ -75,22 +77,23 @@ class TableAggregateProcessor(Processor):
         # A deletion is logged with its record's own timestamp.
         stored_timestamps = np.where(deleted, updated.timestamps, timestamps)
         return write_table(
-            self._context,
+            self._stores,
             self._name,
             self._store,
             replace(updated, values=Column(objects=aggregates), timestamps=timestamps, old_values=None),
             keys=[distinct[number] for number in groups.ids[rows].tolist()],
             values=stored,
             timestamps=stored_timestamps,
-            merge=self._context.merges_updates(self._name),
-            sends_old_values=self._context.sends_old_values(self._node),
+            merge=self._stores.merges_updates(self._name),
+            sends_old_values=self._stores.sends_old_values(self._node),
+            failures=self._failures,
         )
 
     def _versioned(
         self, store: VersionedKeyValueStore, records: Records, groups: Groups, keys: list[bytes]
     ) -> Records | None:
         """Change by change, since what the store has after a put is not always what was put."""
-        writer = VersionedWriter(self._context, self._name, store, keys)
+        writer = VersionedWriter(self._stores, self._failures, self._name, store, keys)
         alone = group(np.zeros(1, dtype=np.int64))
         kept: list[int] = []
         stored: list[bytes | None] = []
@@ -111,9 +114,7 @@ class TableAggregateProcessor(Processor):
             records.take(np.array(kept, dtype=np.int64)),
             values=Column(objects=aggregates),
             timestamps=np.array(times, dtype=np.int64),
-            old_values=decoded(self._context, self._name, before)
-            if self._context.sends_old_values(self._node)
-            else None,
+            old_values=decoded(self._stores, self._name, before) if self._stores.sends_old_values(self._node) else None,
         )
         return writer.finish(changes, [keys[groups.ids[row]] for row in kept], stored, changes.timestamps)
 
@@ -150,9 +151,7 @@ class TableAggregateProcessor(Processor):
                     aggregate = steps.add(key, new, aggregate)
                 encoded = None if aggregate is None else serde.serialize(aggregate)
             except Exception as error:
-                self._context.failures.processing(
-                    error, int(records.origin[row]), self._node, processed_record(records, row)
-                )
+                self._failures.processing(error, int(records.origin[row]), self._node, processed_record(records, row))
                 continue
             current[number], current_timestamps[number] = encoded, after
             rows.append(row)

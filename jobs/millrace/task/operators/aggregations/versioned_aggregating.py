@@ -16,11 +16,12 @@ from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.initial import before_first
 from millrace.task.aggregation.update import AggregateUpdate, update_aggregates
 from millrace.task.columns import Column, IntArray
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.tables.table_writing import decoded, replaced_values
 from millrace.task.operators.tables.versioned_writing import VersionedWriter
-from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import or_default
+from millrace.task.task_stores import TaskStores
 from millrace.topology.operators import StreamAggregate
 
 
@@ -28,13 +29,20 @@ class VersionedAggregation:
     """Aggregates a batch at once where all of it is in order, else record by record."""
 
     def __init__(
-        self, node: str, operator: StreamAggregate, context: TaskContext, store: VersionedKeyValueStore
+        self,
+        node: str,
+        operator: StreamAggregate,
+        store: VersionedKeyValueStore,
+        *,
+        failures: FailureHandler,
+        stores: TaskStores,
     ) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
+        self._failures = failures
+        self._stores = stores
         self._store = store
-        self._value_serde = or_default(context.stores[operator.store].value_serde)
+        self._value_serde = or_default(stores.specs[operator.store].value_serde)
 
     def process(self, records: Records, key_bytes: pa.Array) -> Records | None:
         """Aggregates records with a key and a value; returns the changes.
@@ -46,7 +54,7 @@ class VersionedAggregation:
         groups = group(group_codes(key_bytes))
         distinct: list[bytes] = key_bytes.take(groups.first_rows).to_pylist()
         prior = self._store.latest_many(distinct)
-        writer = VersionedWriter(self._context, self._operator.store, self._store, distinct)
+        writer = VersionedWriter(self._stores, self._failures, self._operator.store, self._store, distinct)
         if self._is_in_order(records, groups, distinct, prior[1]):
             update = self._update(records, groups, prior)
             ids = groups.ids[update.rows].tolist()
@@ -59,8 +67,8 @@ class VersionedAggregation:
         if len(update.rows) == 0:
             return None
         changes = replace(records.take(update.rows), values=update.results, timestamps=update.timestamps)
-        if self._context.sends_old_values(self._node):
-            old_values = decoded(self._context, self._operator.store, before)
+        if self._stores.sends_old_values(self._node):
+            old_values = decoded(self._stores, self._operator.store, before)
             changes = replace(changes, old_values=before_first(self._operator.aggregator, old_values))
         return writer.finish(changes, keys, update.stored, update.timestamps)
 
@@ -85,7 +93,7 @@ class VersionedAggregation:
             prior,
             serde=self._value_serde,
             every_update=True,
-            context=self._context,
+            failures=self._failures,
             node=self._node,
         )
 

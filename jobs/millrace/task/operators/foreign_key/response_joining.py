@@ -11,12 +11,14 @@ from millrace.kafka.murmur3 import hash128
 from millrace.metrics import DropReason
 from millrace.serdes.subscriptions import Instruction, Response, Subscription
 from millrace.task.columns import BoolArray, Column, IntArray
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.foreign_key.row_hashes import row_hashes
 from millrace.task.operators.tables.table_rows import RowFunctions, no_rows, of_pair
-from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
+from millrace.task.processor import Forwarded, Processor, call_per_record
 from millrace.task.records import Records, merge_in_order
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.task.table_getters import Rows, table_getter
+from millrace.task.task_stores import TaskStores
 from millrace.topology.foreign_key_join import ResponseJoin, SubscribeAgain
 from millrace.topology.operators import TableMapValues
 
@@ -33,20 +35,30 @@ class ResponseJoinProcessor(Processor):
     No foreign row means no result, which a left join has only where the primary row is gone as well.
     """
 
-    def __init__(self, node: str, operator: ResponseJoin, context: TaskContext) -> None:
+    def __init__(
+        self,
+        node: str,
+        operator: ResponseJoin,
+        *,
+        failures: FailureHandler,
+        stores: TaskStores,
+        partition: int,
+        settles: bool,
+    ) -> None:
         self._node = node
-        self._context = context
+        self._failures = failures
+        self._partition = partition
         self._joiner = operator.joiner
         self._left_join = operator.left_join
         self._result = operator.result
         self._again = operator.again
-        self._settles = context.config.foreign_key_join_settles and not operator.left_join
+        self._settles = settles and not operator.left_join
         self._key_serde = or_default(operator.key_serde)
         self._value_serde = or_default(operator.value_serde)
-        self._getter = table_getter(operator.table, context)
+        self._getter = table_getter(operator.table, stores)
 
     def process(self, records: Records) -> Forwarded:
-        functions = RowFunctions(self._context, self._node, records)
+        functions = RowFunctions(self._failures, self._node, records)
         found = self._getter.get(records, functions)
         rows = found.values
         hashes = row_hashes(rows, self._value_serde, self._node)
@@ -62,7 +74,7 @@ class ResponseJoinProcessor(Processor):
                 current[row] = data is not None and responses[row].hash == hash128(data)
         stale = ~current & ~functions.failed
         renewed = self._renewed(np.flatnonzero(stale), found, hashes)
-        self._context.failures.drop(DropReason.STALE_RESPONSE, records.origin[stale & ~renewed])
+        self._failures.drop(DropReason.STALE_RESPONSE, records.origin[stale & ~renewed])
         forwarded: dict[str, Records] = {}
         results: list[Records] = []
         kept = np.flatnonzero(current & ~functions.failed)
@@ -97,7 +109,7 @@ class ResponseJoinProcessor(Processor):
 
     def _deletions(self, records: Records, rows: Column, again: SubscribeAgain) -> Records:
         """The ends of results whose rows have gone or have no foreign key at the records' places."""
-        foreign_keys = RowFunctions(self._context, self._node, records).map(TableMapValues(again.extractor), rows)
+        foreign_keys = RowFunctions(self._failures, self._node, records).map(TableMapValues(again.extractor), rows)
         ended = records.filter(foreign_keys.null_mask())
         return ended.with_values(no_rows(len(ended)))
 
@@ -108,7 +120,7 @@ class ResponseJoinProcessor(Processor):
         """
         last = np.full(len(records), np.iinfo(np.int64).max, dtype=np.int64)
         asking = replace(records, order=(last,))
-        functions = RowFunctions(self._context, self._node, asking)
+        functions = RowFunctions(self._failures, self._node, asking)
         rows = self._getter.get(asking, functions)
         foreign_keys = functions.map(TableMapValues(again.extractor), rows.values)
         hashes = row_hashes(rows.values, self._value_serde, self._node)
@@ -119,7 +131,7 @@ class ResponseJoinProcessor(Processor):
         if len(taken) == 0:
             return None
         subscribers = asking.take(taken)
-        answer, partition = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE, self._context.partition
+        answer, partition = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE, self._partition
         return replace(
             subscribers,
             keys=foreign_keys.take(taken),
@@ -144,6 +156,6 @@ class ResponseJoinProcessor(Processor):
             return joined_pair(key, pair)
 
         called = records.with_values(Column(objects=pairs))
-        results, joined = call_per_record(join, called, self._context.failures, self._node)
+        results, joined = call_per_record(join, called, self._failures, self._node)
         kept = records if joined is None else records.take(joined)
         return kept.with_values(Column(objects=results))

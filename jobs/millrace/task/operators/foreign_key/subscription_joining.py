@@ -9,20 +9,22 @@ import numpy as np
 from millrace.serdes.subscriptions import Instruction, Response, Subscription
 from millrace.state.layout import NO_TIMESTAMP
 from millrace.task.columns import Column
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.tables.table_rows import RowFunctions
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor
 from millrace.task.records import Records
 from millrace.task.table_getters import table_getter
+from millrace.task.task_stores import TaskStores
 from millrace.topology.foreign_key_join import SubscriptionJoin
 
 
 class SubscriptionJoinProcessor(Processor):
     """An answer has the later timestamp of subscription and foreign row, also where it says that there is no result."""
 
-    def __init__(self, node: str, operator: SubscriptionJoin, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: SubscriptionJoin, *, failures: FailureHandler, stores: TaskStores) -> None:
         self._node = node
-        self._context = context
-        self._getter = table_getter(operator.table, context)
+        self._failures = failures
+        self._getter = table_getter(operator.table, stores)
 
     def process(self, records: Records) -> Forwarded:
         silent = Instruction.DELETE_KEY_NO_PROPAGATE
@@ -63,7 +65,7 @@ class SubscriptionJoinProcessor(Processor):
         """Values, timestamps, and where finding them failed; a subscription to no key finds no row."""
         with_key = ~records.keys.null_mask()
         searching = records.filter(with_key)
-        functions = RowFunctions(self._context, self._node, searching)
+        functions = RowFunctions(self._failures, self._node, searching)
         found = self._getter.get(searching, functions)
         if with_key.all():
             return found.values.objects, found.timestamps, functions.failed

@@ -18,10 +18,12 @@ from millrace.serdes.subscriptions import (
 )
 from millrace.state.stores import PrefixScanStore
 from millrace.task.columns import BoolArray, Column, IntArray
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.tables.table_rows import present_key_bytes
-from millrace.task.processor import JointProcessor, TaskContext, drop_null_keys, drop_superseded
+from millrace.task.processor import JointProcessor, drop_null_keys, drop_superseded
 from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.task_stores import TaskStores
 from millrace.topology.foreign_key_join import SubscriptionReceive
 from millrace.topology.nodes import ProcessorNode
 
@@ -36,15 +38,15 @@ class SubscriptionKeepingProcessor(JointProcessor):
     counted, and so are foreign rows without a key.
     """
 
-    def __init__(self, nodes: Sequence[ProcessorNode], context: TaskContext) -> None:
+    def __init__(self, nodes: Sequence[ProcessorNode], *, failures: FailureHandler, stores: TaskStores) -> None:
         receivers = [(node.name, node.operator) for node in nodes if isinstance(node.operator, SubscriptionReceive)]
         ((self._receive_node, operator),) = receivers
         (self._foreign_node,) = (node.name for node in nodes if node.name != self._receive_node)
-        self._context = context
+        self._failures = failures
         self._foreign_key_serde = or_default(operator.foreign_key_serde)
         self._primary_key_serde = or_default(operator.primary_key_serde)
         self._subscription_serde = SubscriptionSerde(operator.primary_key_serde)
-        store = context.open_store(operator.store)
+        store = stores.open(operator.store)
         assert isinstance(store, PrefixScanStore)
         self._store = store
 
@@ -52,7 +54,7 @@ class SubscriptionKeepingProcessor(JointProcessor):
         received = self._answerable(inputs.get(self._receive_node))
         changed = inputs.get(self._foreign_node)
         if changed is not None:
-            changed = drop_superseded(drop_null_keys(changed, self._context.failures), self._context.failures)
+            changed = drop_superseded(drop_null_keys(changed, self._failures), self._failures)
         responses: list[Records] = []
         for is_foreign, rows in _runs(received, changed):
             if not is_foreign:
@@ -77,7 +79,7 @@ class SubscriptionKeepingProcessor(JointProcessor):
             return records
         answer = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
         asks = np.fromiter((each.instruction is answer for each in records.values.objects), dtype=bool)
-        self._context.failures.drop(DropReason.NULL_KEY, records.origin[no_key & ~asks])
+        self._failures.drop(DropReason.NULL_KEY, records.origin[no_key & ~asks])
         return records.filter(~no_key | asks)
 
     def _keep(self, records: Records) -> None:

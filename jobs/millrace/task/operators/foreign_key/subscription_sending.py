@@ -9,9 +9,10 @@ import numpy as np
 from millrace.metrics import DropReason
 from millrace.serdes.subscriptions import Instruction, Subscription
 from millrace.task.columns import Column
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.foreign_key.row_hashes import foreign_key_bytes, row_hashes
 from millrace.task.operators.tables.table_rows import RowFunctions, no_rows
-from millrace.task.processor import Forwarded, Processor, TaskContext, drop_superseded
+from millrace.task.processor import Forwarded, Processor, drop_superseded
 from millrace.task.records import Records
 from millrace.task.serialization import or_default
 from millrace.topology.foreign_key_join import SubscriptionSend
@@ -30,17 +31,18 @@ class SubscriptionSendProcessor(Processor):
     and has its result deleted. A left join subscribes them to no key, which is answered with no row.
     """
 
-    def __init__(self, node: str, operator: SubscriptionSend, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: SubscriptionSend, *, failures: FailureHandler, partition: int) -> None:
         self._node = node
-        self._context = context
+        self._failures = failures
+        self._partition = partition
         self._left_join = operator.left_join
         self._extractor = TableMapValues(operator.extractor)
         self._foreign_key_serde = or_default(operator.foreign_key_serde)
         self._value_serde = or_default(operator.value_serde)
 
     def process(self, records: Records) -> Forwarded:
-        records = drop_superseded(records, self._context.failures)
-        functions = RowFunctions(self._context, self._node, records)
+        records = drop_superseded(records, self._failures)
+        functions = RowFunctions(self._failures, self._node, records)
         old_values = records.old_values or no_rows(len(records))
         old_keys = functions.map(self._extractor, old_values)
         new_keys = functions.map(self._extractor, records.values)
@@ -61,7 +63,7 @@ class SubscriptionSendProcessor(Processor):
             if failed or (no_old_row and no_new_row):
                 continue
             if new is None and not no_new_row and not self._left_join:
-                self._context.failures.drop(DropReason.NULL_KEY, [int(records.origin[row])])
+                self._failures.drop(DropReason.NULL_KEY, [int(records.origin[row])])
             for ordinal, instruction in enumerate(instructions(old, new)):
                 parents.append(row)
                 ordinals.append(ordinal)
@@ -96,7 +98,7 @@ class SubscriptionSendProcessor(Processor):
         distinct, place_of = np.unique(indices, return_inverse=True)
         hashes = row_hashes(records.values.take(distinct), self._value_serde, self._node)
         primary_keys = records.keys.take(distinct).objects
-        partition = self._context.partition
+        partition = self._partition
         return records.expand(
             indices,
             np.array(ordinals, dtype=np.int64),

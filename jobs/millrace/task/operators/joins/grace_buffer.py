@@ -13,9 +13,10 @@ from millrace.state import BufferedChange, KeyValueStore
 from millrace.state.buffer_layout import BufferedRecordContext
 from millrace.state.grace_layout import grace_key, grace_timestamp, read_grace_key
 from millrace.task.columns import Column, IntArray
-from millrace.task.processor import TaskContext
+from millrace.task.failures import FailureHandler
 from millrace.task.records import Headers, RecordPosition, Records, object_array
 from millrace.task.serialization import or_default
+from millrace.task.task_stores import TaskStores
 from millrace.task.written_records import written
 
 _SEQUENCE_MASK = 0x7FFFFFFF
@@ -56,20 +57,23 @@ class GraceBuffer:
     behind it does not wait, nor does one without a key. The keys of the store are in memory, in order.
 
     Args:
-        context: the task's surroundings.
+        stores: the task's stores.
         name: name of the store.
         grace_ms: the grace period, milliseconds.
     """
 
-    def __init__(self, context: TaskContext, name: str, grace_ms: int) -> None:
-        store = context.open_store(name)
+    def __init__(
+        self, stores: TaskStores, name: str, grace_ms: int, *, failures: FailureHandler, stream_times: dict[str, int]
+    ) -> None:
+        store = stores.open(name)
         assert isinstance(store, KeyValueStore)
-        self._context = context
+        self._failures = failures
+        self._stream_times = stream_times
         self._name = name
         self._store = store
         self._grace_ms = grace_ms
-        self._key_serde = or_default(context.stores[name].key_serde)
-        self._value_serde = or_default(context.stores[name].value_serde)
+        self._key_serde = or_default(stores.specs[name].key_serde)
+        self._value_serde = or_default(stores.specs[name].value_serde)
         self._waiting: list[bytes] = []
         self._sequence = 0
         self._is_loaded = False
@@ -93,11 +97,11 @@ class GraceBuffer:
         """
         if not self._is_loaded:
             self._load()
-        failures = self._context.failures
+        failures = self._failures
         found = written(records, failures, failures.node, key_serde=self._key_serde, value_serde=self._value_serde)
         records, key_bytes, value_bytes = found.records, found.keys, found.values
         keys, values = records.keys.objects, records.values.objects
-        stream_time = self._context.stream_times.get(self._name, UNKNOWN_TIME)
+        stream_time = self._stream_times.get(self._name, UNKNOWN_TIME)
         rows_of: dict[bytes, int] = {}
         log: list[tuple[bytes, bytes | None, int]] = []
         released = _Released([], [], [], [], [], [], [])
@@ -121,7 +125,7 @@ class GraceBuffer:
                     released.add(row, keys[own], values[own], contexts[own])
                 else:
                     self._release_stored(place, row, released)
-        self._context.stream_times[self._name] = stream_time
+        self._stream_times[self._name] = stream_time
         if log:
             self._store.put_many(
                 [place for place, _, _ in log],
@@ -144,7 +148,7 @@ class GraceBuffer:
         return [
             BufferedRecordContext(timestamp, offset, topic, partition, own)
             for timestamp, (topic, partition, offset), own in zip(
-                records.timestamps.tolist(), self._context.failures.places(records), headers, strict=True
+                records.timestamps.tolist(), self._failures.places(records), headers, strict=True
             )
         ]
 

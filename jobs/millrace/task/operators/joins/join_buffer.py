@@ -10,8 +10,8 @@ import numpy as np
 
 from millrace.serdes import Serde
 from millrace.state import JoinWindowStore
-from millrace.task.processor import TaskContext
 from millrace.task.serialization import or_default
+from millrace.task.task_stores import TaskStores
 
 _UNREAD: Final[Any] = object()
 
@@ -34,13 +34,13 @@ class JoinBuffer:
 
     Args:
         store: name of the side's store.
-        context: the task's surroundings.
+        stores: the task's stores.
     """
 
-    def __init__(self, store: str, context: TaskContext) -> None:
-        opened = context.open_store(store)
+    def __init__(self, store: str, stores: TaskStores) -> None:
+        opened = stores.open(store)
         assert isinstance(opened, JoinWindowStore)
-        spec = context.stores[store]
+        spec = stores.specs[store]
         self._store = opened
         self.key_serde: Serde = or_default(spec.key_serde)
         self.value_serde: Serde = or_default(spec.value_serde)

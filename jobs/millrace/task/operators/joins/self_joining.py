@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.metrics import DropReason
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.joins.join_buffer import JoinBuffer
 from millrace.task.operators.joins.join_results import JoinResults
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor
 from millrace.task.records import Records
+from millrace.task.task_stores import TaskStores
 from millrace.task.written_records import written
 from millrace.topology.operators import StreamSelfJoin
 
@@ -19,14 +21,23 @@ class StreamSelfJoinProcessor(Processor):
     expired when it comes (two milliseconds early, as there) is not joined with itself.
     """
 
-    def __init__(self, node: str, operator: StreamSelfJoin, context: TaskContext) -> None:
+    def __init__(
+        self,
+        node: str,
+        operator: StreamSelfJoin,
+        *,
+        failures: FailureHandler,
+        stores: TaskStores,
+        stream_times: dict[str, int],
+    ) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
-        self._buffer = JoinBuffer(operator.store, context)
+        self._failures = failures
+        self._stream_times = stream_times
+        self._buffer = JoinBuffer(operator.store, stores)
 
     def process(self, records: Records) -> Forwarded:
-        failures, windows = self._context.failures, self._operator.windows
+        failures, windows = self._failures, self._operator.windows
         buffer = self._buffer
         found = written(records, failures, self._node, key_serde=buffer.key_serde, value_serde=buffer.value_serde)
         records, keys, data = found.records, found.keys, found.values
@@ -42,7 +53,7 @@ class StreamSelfJoinProcessor(Processor):
             int(records.timestamps.max()) + furthest,
         )
         results = JoinResults(records, self._operator.joiner, failures, takes_key=self._operator.joiner_takes_key)
-        times = self._context.stream_times
+        times = self._stream_times
         stream_time = times.get(self._operator.store, UNKNOWN_TIME)
         values = records.values.objects
         for row, timestamp in enumerate(records.timestamps.tolist()):

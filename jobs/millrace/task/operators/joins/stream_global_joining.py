@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 
 from millrace.metrics import DropReason
+from millrace.state import KeyValueStore
 from millrace.task.columns import Column
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.stateless.mapping import mapped
-from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
+from millrace.task.processor import Forwarded, Processor, call_per_record
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default
 from millrace.task.written_records import written
 from millrace.topology.operators import JoinKind, StreamGlobalTableJoin
+from millrace.topology.stores import StoreSpec
 
 
 class StreamGlobalTableJoinProcessor(Processor):
@@ -23,21 +26,28 @@ class StreamGlobalTableJoinProcessor(Processor):
     batch sees the global table as it was caught up before.
     """
 
-    def __init__(self, node: str, operator: StreamGlobalTableJoin, context: TaskContext) -> None:
+    def __init__(
+        self,
+        node: str,
+        operator: StreamGlobalTableJoin,
+        *,
+        failures: FailureHandler,
+        store: KeyValueStore,
+        spec: StoreSpec,
+    ) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
-        self._store = context.open_global_store(operator.store)
-        spec = context.global_stores[operator.store]
+        self._failures = failures
+        self._store = store
         self._key_serde = or_default(spec.key_serde)
         self._value_serde = or_default(spec.value_serde)
 
     def process(self, records: Records) -> Forwarded:
-        failures = self._context.failures
+        failures = self._failures
         no_value = records.values.null_mask()
         failures.drop(DropReason.NULL_VALUE, records.origin[no_value])
         # Kafka Streams calls the selector for null values as well, and drops the record then whatever it says.
-        records, keys = mapped(self._operator.key_selector, records.filter(~no_value), self._context, self._node)
+        records, keys = mapped(self._operator.key_selector, records.filter(~no_value), self._failures, self._node)
         if self._operator.kind is not JoinKind.LEFT:
             no_key = keys.null_mask()
             failures.drop(DropReason.NULL_KEY, records.origin[no_key])
@@ -69,7 +79,7 @@ class StreamGlobalTableJoinProcessor(Processor):
         results, kept = call_per_record(
             (lambda key, given: joiner(key, *given)) if takes_key else (lambda _, given: joiner(*given)),
             arguments,
-            self._context.failures,
+            self._failures,
             self._node,
         )
         return (records if kept is None else records.take(kept)).with_values(Column(objects=results))

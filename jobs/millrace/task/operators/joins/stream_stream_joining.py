@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +12,13 @@ from millrace.metrics import DropReason
 from millrace.state import KeyValueStore
 from millrace.state.join_layout import read_waiting_key
 from millrace.task.columns import BoolArray, IntArray
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.joins.join_buffer import JoinBuffer
 from millrace.task.operators.joins.join_results import JoinResults
 from millrace.task.operators.joins.waiting_records import WaitingRecords
-from millrace.task.processor import JointProcessor, TaskContext
+from millrace.task.processor import JointProcessor
 from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
+from millrace.task.task_stores import TaskStores
 from millrace.task.written_records import written
 from millrace.topology.nodes import ProcessorNode
 from millrace.topology.operators import JoinKind, JoinSide, StreamStreamJoin
@@ -56,7 +58,16 @@ class StreamStreamJoinProcessor(JointProcessor):
     record's side. A joiner that fails at a waiting record costs that record only.
     """
 
-    def __init__(self, nodes: Sequence[ProcessorNode], context: TaskContext) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[ProcessorNode],
+        *,
+        failures: FailureHandler,
+        stores: TaskStores,
+        stream_times: dict[str, int],
+        wall_clock_ms: Callable[[], int],
+        emit_interval_ms: int,
+    ) -> None:
         by_side: dict[JoinSide, tuple[str, StreamStreamJoin]] = {
             node.operator.side: (node.name, node.operator)
             for node in nodes
@@ -66,11 +77,14 @@ class StreamStreamJoinProcessor(JointProcessor):
         windows = operator.windows
         self._operator = operator
         self._windows = windows
-        self._context = context
+        self._failures = failures
+        self._stores = stores
+        self._stream_times = stream_times
+        self._wall_clock_ms = wall_clock_ms
         self._left = _Side(
             left_node,
             True,
-            JoinBuffer(operator.left_store, context),
+            JoinBuffer(operator.left_store, stores),
             windows.before_ms,
             windows.after_ms,
             operator.kind is not JoinKind.INNER,
@@ -78,12 +92,12 @@ class StreamStreamJoinProcessor(JointProcessor):
         self._right = _Side(
             right_node,
             False,
-            JoinBuffer(operator.right_store, context),
+            JoinBuffer(operator.right_store, stores),
             windows.after_ms,
             windows.before_ms,
             operator.kind is JoinKind.OUTER,
         )
-        self._interval_ms = context.config.outer_join_emit_interval_ms
+        self._interval_ms = emit_interval_ms
         self._next_check_ms = 0
         self._waiting: WaitingRecords | None = None
 
@@ -100,7 +114,7 @@ class StreamStreamJoinProcessor(JointProcessor):
         stream_times = self._advance_stream_time(records.timestamps)
         no_key, no_value = records.keys.null_mask(), records.values.null_mask()
         waits = np.where(lefts, self._left.waits, self._right.waits)
-        failures = self._context.failures
+        failures = self._failures
         failures.drop(DropReason.NULL_KEY, records.origin[no_key & ~(waits & ~no_value)])
         failures.drop(DropReason.NULL_VALUE, records.origin[no_value & ~no_key])
         self._load(entries, ~(no_key | no_value))
@@ -153,7 +167,7 @@ class StreamStreamJoinProcessor(JointProcessor):
                 side.is_left,
                 written(
                     inputs[side.node],
-                    self._context.failures,
+                    self._failures,
                     side.node,
                     key_serde=side.buffer.key_serde,
                     value_serde=side.buffer.value_serde,
@@ -194,18 +208,18 @@ class StreamStreamJoinProcessor(JointProcessor):
 
     def _advance_stream_time(self, timestamps: IntArray) -> IntArray:
         """The join's stream time as each record sees it, the record itself included."""
-        times = self._context.stream_times
+        times = self._stream_times
         before = times.get(self._operator.left_store, UNKNOWN_TIME)
         seen: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
         times[self._operator.left_store] = int(seen[-1])
-        self._context.failures.observe_lateness(seen - timestamps)
+        self._failures.observe_lateness(seen - timestamps)
         return seen
 
     def _waiting_records(self) -> WaitingRecords | None:
         if self._operator.waiting_store is None:
             return None
         if self._waiting is None:
-            store = self._context.open_store(self._operator.waiting_store)
+            store = self._stores.open(self._operator.waiting_store)
             assert isinstance(store, KeyValueStore)
             self._waiting = WaitingRecords(store)
         return self._waiting
@@ -214,7 +228,7 @@ class StreamStreamJoinProcessor(JointProcessor):
         """A record begins to wait: nothing needs to be looked for before its window has closed."""
         store = self._operator.waiting_store
         assert store is not None
-        times = self._context.stream_times
+        times = self._stream_times
         times[store] = min(times.get(store, timestamp), timestamp)
 
     def _emit_closed(
@@ -223,13 +237,13 @@ class StreamStreamJoinProcessor(JointProcessor):
         """The null results of the waiting records whose window has closed."""
         store = self._operator.waiting_store
         assert store is not None
-        times = self._context.stream_times
+        times = self._stream_times
         first, wait_ms = times.get(store), side.after_ms + self._windows.grace_ms
         # Without a first one Kafka Streams adds to the largest number there is, which overflows unless it adds nothing.
         if wait_ms <= 0 if first is None else first + wait_ms >= stream_time:
             return
         if self._interval_ms:
-            now = self._context.wall_clock_ms()
+            now = self._wall_clock_ms()
             if now < self._next_check_ms:
                 return
             self._next_check_ms = now + self._interval_ms

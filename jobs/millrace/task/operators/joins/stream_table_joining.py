@@ -11,32 +11,44 @@ import numpy as np
 
 from millrace.metrics import DropReason
 from millrace.task.columns import Column
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.joins.grace_buffer import GraceBuffer
 from millrace.task.operators.tables.table_rows import RowFunctions
-from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
+from millrace.task.processor import Forwarded, Processor, call_per_record
 from millrace.task.records import Records
 from millrace.task.table_getters import table_getter
+from millrace.task.task_stores import TaskStores
 from millrace.topology.operators import JoinKind, StreamTableJoin
 
 
 class StreamTableJoinProcessor(Processor):
     """Null stream values are dropped and counted; a null key too, but for a left join, where it finds no row."""
 
-    def __init__(self, node: str, operator: StreamTableJoin, context: TaskContext) -> None:
+    def __init__(
+        self,
+        node: str,
+        operator: StreamTableJoin,
+        *,
+        failures: FailureHandler,
+        stores: TaskStores,
+        stream_times: dict[str, int],
+    ) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
-        self._getter = table_getter(operator.table, context)
+        self._failures = failures
+        self._getter = table_getter(operator.table, stores)
         self._buffer: GraceBuffer | None = None
         if operator.buffer is not None and operator.grace_ms is not None:
-            self._buffer = GraceBuffer(context, operator.buffer, operator.grace_ms)
+            self._buffer = GraceBuffer(
+                stores, operator.buffer, operator.grace_ms, failures=failures, stream_times=stream_times
+            )
 
     def reset(self) -> None:
         if self._buffer is not None:
             self._buffer.discard()
 
     def process(self, records: Records) -> Forwarded:
-        failures = self._context.failures
+        failures = self._failures
         left = self._operator.kind is JoinKind.LEFT
         no_key, no_value = records.keys.null_mask(), records.values.null_mask()
         dropped_keys = np.zeros(len(records), dtype=bool) if left else no_key
@@ -50,7 +62,7 @@ class StreamTableJoinProcessor(Processor):
         with_key = ~records.keys.null_mask()
         whole = bool(with_key.all())
         searching = records if whole else records.filter(with_key)
-        functions = RowFunctions(self._context, self._node, searching)
+        functions = RowFunctions(self._failures, self._node, searching)
         as_of = searching.timestamps if self._getter.is_versioned else None
         rows = self._getter.get(searching, functions, as_of=as_of).values
         failed = functions.failed
@@ -73,11 +85,9 @@ class StreamTableJoinProcessor(Processor):
         pairs = records.with_values(Column(objects=list(zip(records.values.objects, table_values, strict=True))))
         if self._operator.joiner_takes_key:
             results, rows = call_per_record(
-                lambda key, pair: joiner(key, pair[0], pair[1]), pairs, self._context.failures, self._node
+                lambda key, pair: joiner(key, pair[0], pair[1]), pairs, self._failures, self._node
             )
         else:
-            results, rows = call_per_record(
-                lambda _, pair: joiner(pair[0], pair[1]), pairs, self._context.failures, self._node
-            )
+            results, rows = call_per_record(lambda _, pair: joiner(pair[0], pair[1]), pairs, self._failures, self._node)
         kept = records if rows is None else records.take(rows)
         return kept.with_values(Column(objects=results))

@@ -9,19 +9,20 @@ import pyarrow.compute as pc
 from millrace.metrics import SilentDrop
 from millrace.task.columns import BoolArray, Column
 from millrace.task.expressions import evaluate
-from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
+from millrace.task.failures import FailureHandler
+from millrace.task.processor import Forwarded, Processor, call_per_record
 from millrace.task.records import Records
 from millrace.topology.expression_checks import boolean
 from millrace.topology.operators import Branch, DropNullKeys, Filter, PassThrough, Predicate
 
 
-def truth(predicate: Predicate, records: Records, context: TaskContext, node: str) -> tuple[Records, BoolArray]:
+def truth(predicate: Predicate, records: Records, failures: FailureHandler, node: str) -> tuple[Records, BoolArray]:
     """The records for which the predicate did not fail, and whether it is true for each; null is not true."""
     if isinstance(predicate, pc.Expression):
-        column, kept = evaluate(predicate, records, context.failures, node, check=boolean)
+        column, kept = evaluate(predicate, records, failures, node, check=boolean)
         mask = truth_of(column)
     else:
-        results, kept = call_per_record(predicate, records, context.failures, node)
+        results, kept = call_per_record(predicate, records, failures, node)
         mask = np.fromiter((bool(result) for result in results), dtype=bool, count=len(results))
     return (records if kept is None else records.take(kept)), mask
 
@@ -37,29 +38,29 @@ def truth_of(column: Column) -> BoolArray:
 class FilterProcessor(Processor):
     """Passes records whose predicate is true, or is not true where the filter is negated."""
 
-    def __init__(self, node: str, operator: Filter, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: Filter, *, failures: FailureHandler) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
+        self._failures = failures
 
     def process(self, records: Records) -> Forwarded:
-        records, mask = truth(self._operator.predicate, records, self._context, self._node)
+        records, mask = truth(self._operator.predicate, records, self._failures, self._node)
         return records.filter(~mask if self._operator.negated else mask)
 
 
 class BranchProcessor(Processor):
     """Sends each record to the first branch whose predicate is true, the rest to the default branch."""
 
-    def __init__(self, node: str, operator: Branch, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: Branch, *, failures: FailureHandler) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
+        self._failures = failures
 
     def process(self, records: Records) -> Forwarded:
         branches: dict[str, Records] = {}
         rest = records
         for predicate, child in self._operator.predicates:
-            rest, mask = truth(predicate, rest, self._context, self._node)
+            rest, mask = truth(predicate, rest, self._failures, self._node)
             branches[child] = rest.filter(mask)
             rest = rest.filter(~mask)
         if self._operator.default_child is not None:
@@ -70,7 +71,7 @@ class BranchProcessor(Processor):
 class PassThroughProcessor(Processor):
     """Passes everything on."""
 
-    def __init__(self, node: str, operator: PassThrough, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: PassThrough) -> None:
         pass
 
     def process(self, records: Records) -> Forwarded:
@@ -80,8 +81,8 @@ class PassThroughProcessor(Processor):
 class DropNullKeysProcessor(Processor):
     """Filters null keys in front of a repartition topic; Kafka Streams does not count them."""
 
-    def __init__(self, node: str, operator: DropNullKeys, context: TaskContext) -> None:
-        self._failures = context.failures
+    def __init__(self, node: str, operator: DropNullKeys, *, failures: FailureHandler) -> None:
+        self._failures = failures
 
     def process(self, records: Records) -> Forwarded:
         no_key = records.keys.null_mask()

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from millrace.task.columns import Column
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.stateless.mapping import checked_pair
-from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
+from millrace.task.processor import Forwarded, Processor, call_per_record
 from millrace.task.records import Records
 from millrace.topology.operators import FlatMap, FlatMapValues
 
@@ -16,13 +17,13 @@ from millrace.topology.operators import FlatMap, FlatMapValues
 class FlatMapProcessor(Processor):
     """``(key, value) -> iterable of (key, value)``."""
 
-    def __init__(self, node: str, operator: FlatMap, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: FlatMap, *, failures: FailureHandler) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
+        self._failures = failures
 
     def process(self, records: Records) -> Forwarded:
-        results, rows = call_per_record(self._pairs, records, self._context.failures, self._node)
+        results, rows = call_per_record(self._pairs, records, self._failures, self._node)
         kept = records if rows is None else records.take(rows)
         pairs = [pair for result in results for pair in result]
         return _expanded(
@@ -40,13 +41,13 @@ class FlatMapProcessor(Processor):
 class FlatMapValuesProcessor(Processor):
     """``(key, value) -> iterable of values``."""
 
-    def __init__(self, node: str, operator: FlatMapValues, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: FlatMapValues, *, failures: FailureHandler) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
+        self._failures = failures
 
     def process(self, records: Records) -> Forwarded:
-        results, rows = call_per_record(self._values, records, self._context.failures, self._node)
+        results, rows = call_per_record(self._values, records, self._failures, self._node)
         kept = records if rows is None else records.take(rows)
         values = [value for result in results for value in result]
         return _expanded(kept, [len(result) for result in results], None, Column(objects=values))

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from millrace.errors import ProcessingError
 from millrace.task.columns import Column, IntArray
 from millrace.task.expressions import evaluate
-from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
+from millrace.task.failures import FailureHandler
+from millrace.task.processor import Forwarded, Processor, call_per_record
 from millrace.task.records import Records
 from millrace.topology.operators import Map, MapValues, Peek, SelectKey
 
@@ -20,26 +21,26 @@ def _kept(records: Records, rows: IntArray | None) -> Records:
 
 
 def mapped(
-    mapper: Callable[[Any, Any], Any] | pc.Expression, records: Records, context: TaskContext, node: str
+    mapper: Callable[[Any, Any], Any] | pc.Expression, records: Records, failures: FailureHandler, node: str
 ) -> tuple[Records, Column]:
     """The records for which the mapper did not fail, and its result for each."""
     if isinstance(mapper, pc.Expression):
-        column, rows = evaluate(mapper, records, context.failures, node)
+        column, rows = evaluate(mapper, records, failures, node)
         return _kept(records, rows), column
-    results, rows = call_per_record(mapper, records, context.failures, node)
+    results, rows = call_per_record(mapper, records, failures, node)
     return _kept(records, rows), Column(objects=results)
 
 
 class MapProcessor(Processor):
     """``(key, value) -> (key, value)``."""
 
-    def __init__(self, node: str, operator: Map, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: Map, *, failures: FailureHandler) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
+        self._failures = failures
 
     def process(self, records: Records) -> Forwarded:
-        pairs, rows = call_per_record(self._pair, records, self._context.failures, self._node)
+        pairs, rows = call_per_record(self._pair, records, self._failures, self._node)
         records = _kept(records, rows)
         return records.with_keys(Column(objects=[key for key, _ in pairs])).with_values(
             Column(objects=[value for _, value in pairs])
@@ -66,37 +67,37 @@ def checked_pair(result: Any, node: str) -> tuple[Any, Any]:
 class MapValuesProcessor(Processor):
     """A new value for each record."""
 
-    def __init__(self, node: str, operator: MapValues, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: MapValues, *, failures: FailureHandler) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
+        self._failures = failures
 
     def process(self, records: Records) -> Forwarded:
-        records, values = mapped(self._operator.mapper, records, self._context, self._node)
+        records, values = mapped(self._operator.mapper, records, self._failures, self._node)
         return records.with_values(values)
 
 
 class SelectKeyProcessor(Processor):
     """A new key for each record."""
 
-    def __init__(self, node: str, operator: SelectKey, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: SelectKey, *, failures: FailureHandler) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
+        self._failures = failures
 
     def process(self, records: Records) -> Forwarded:
-        records, keys = mapped(self._operator.mapper, records, self._context, self._node)
+        records, keys = mapped(self._operator.mapper, records, self._failures, self._node)
         return records.with_keys(keys)
 
 
 class PeekProcessor(Processor):
     """Calls an action for each record; passes the record on, or ends there (``foreach``)."""
 
-    def __init__(self, node: str, operator: Peek, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: Peek, *, failures: FailureHandler) -> None:
         self._node = node
         self._operator = operator
-        self._context = context
+        self._failures = failures
 
     def process(self, records: Records) -> Forwarded:
-        _, rows = call_per_record(self._operator.action, records, self._context.failures, self._node)
+        _, rows = call_per_record(self._operator.action, records, self._failures, self._node)
         return _kept(records, rows) if self._operator.forwards else None

@@ -19,9 +19,10 @@ from millrace.serdes import Serde
 from millrace.state import SessionStore, WindowStore
 from millrace.task.columns import Column, IntArray, WindowedColumn
 from millrace.task.operators.windows.open_windows import OpenWindows, T
-from millrace.task.processor import HeldBack, TaskContext
+from millrace.task.processor import HeldBack, HeldBackByStore
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes
+from millrace.task.task_stores import TaskStores
 
 Result: TypeAlias = Callable[[bytes], Any]
 """From an aggregate as the store has it to a result."""
@@ -35,16 +36,17 @@ class ClosingWindows(ABC, Generic[T]):
 
     Args:
         store: name of the store.
-        context: the task's surroundings.
         lag_ms: a window has closed once stream time less this is at its time or beyond, milliseconds.
+        stream_times: stream time of each windowed operator, by store.
+        held_back: is told how many of them there are.
     """
 
-    def __init__(self, store: str, context: TaskContext, lag_ms: int) -> None:
+    def __init__(self, store: str, lag_ms: int, *, stream_times: dict[str, int], held_back: HeldBackByStore) -> None:
         self._store = store
-        self._context = context
+        self._stream_times = stream_times
         self._lag_ms = lag_ms
         self._open: OpenWindows[T] | None = None
-        context.held_back[store] = self.held_back
+        held_back[store] = self.held_back
 
     def reset(self) -> None:
         """Forgets them: the store goes back to its last commit."""
@@ -54,7 +56,7 @@ class ClosingWindows(ABC, Generic[T]):
         """The windows that are open, at a time at which stream time is that of the last commit."""
         if self._open is None:
             self._open = OpenWindows()
-            closed = self._context.stream_times.get(self._store, UNKNOWN_TIME) - self._lag_ms
+            closed = self._stream_times.get(self._store, UNKNOWN_TIME) - self._lag_ms
             self._read(self._open, max(closed + 1, 0))
         return self._open
 
@@ -90,10 +92,19 @@ class ClosingWindows(ABC, Generic[T]):
 class ClosingTimeWindows(ClosingWindows[bytes]):
     """Tumbling, hopping and sliding windows: by start, then key."""
 
-    def __init__(self, store: str, context: TaskContext, *, size_ms: int, lag_ms: int) -> None:
-        opened = context.open_store(store)
+    def __init__(
+        self,
+        store: str,
+        stores: TaskStores,
+        *,
+        size_ms: int,
+        lag_ms: int,
+        stream_times: dict[str, int],
+        held_back: HeldBackByStore,
+    ) -> None:
+        opened = stores.open(store)
         assert isinstance(opened, WindowStore)
-        super().__init__(store, context, lag_ms)
+        super().__init__(store, lag_ms, stream_times=stream_times, held_back=held_back)
         self._windows = opened
         self._size_ms = size_ms
 
@@ -122,10 +133,12 @@ class ClosingTimeWindows(ClosingWindows[bytes]):
 class ClosingSessions(ClosingWindows[tuple[int, bytes]]):
     """Sessions: by end, then start, then key."""
 
-    def __init__(self, store: str, context: TaskContext, *, lag_ms: int) -> None:
-        opened = context.open_store(store)
+    def __init__(
+        self, store: str, stores: TaskStores, *, lag_ms: int, stream_times: dict[str, int], held_back: HeldBackByStore
+    ) -> None:
+        opened = stores.open(store)
         assert isinstance(opened, SessionStore)
-        super().__init__(store, context, lag_ms)
+        super().__init__(store, lag_ms, stream_times=stream_times, held_back=held_back)
         self._sessions = opened
 
     def window(self, time: int, item: tuple[int, bytes]) -> Window:

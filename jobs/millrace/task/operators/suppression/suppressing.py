@@ -13,11 +13,12 @@ from millrace.serdes import Serde, Windowed
 from millrace.state import BufferedChange, BufferedRecordContext, SuppressionBuffer
 from millrace.task.buffer_view import BufferView
 from millrace.task.columns import Column, IntArray, WindowedColumn
-from millrace.task.failures import processed_record
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.operators.tables.table_rows import RowFunctions, no_rows, present_key_bytes
-from millrace.task.processor import Forwarded, HeldBack, Processor, TaskContext
+from millrace.task.processor import Forwarded, HeldBack, HeldBackByStore, Processor
 from millrace.task.records import Records, object_array
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list
+from millrace.task.task_stores import TaskStores
 from millrace.topology.operators import TableSuppress
 
 _PUT: Final = 0
@@ -44,25 +45,36 @@ class SuppressProcessor(Processor):
     has them again.
     """
 
-    def __init__(self, node: str, operator: TableSuppress, context: TaskContext) -> None:
-        buffer = context.open_store(operator.store)
+    def __init__(
+        self,
+        node: str,
+        operator: TableSuppress,
+        *,
+        failures: FailureHandler,
+        stores: TaskStores,
+        stream_times: dict[str, int],
+        held_back: HeldBackByStore,
+    ) -> None:
+        buffer = stores.open(operator.store)
         assert isinstance(buffer, SuppressionBuffer)
-        spec = context.stores[operator.store]
+        spec = stores.specs[operator.store]
         self._node = node
         self._operator = operator
-        self._context = context
+        self._failures = failures
+        self._stores = stores
+        self._times_by_store = stream_times
         self._buffer = buffer
-        self._view: BufferView | None = context.buffers.get(operator.store)
+        self._view: BufferView | None = stores.buffers.get(operator.store)
         self._key_serde = or_default(spec.key_serde)
         self._value_serde = or_default(spec.value_serde)
         self._most_records = operator.max_records
         self._most_bytes = operator.max_bytes
-        context.held_back[operator.store] = lambda: HeldBack(len(buffer), buffer.used_bytes, buffer.first_time)
+        held_back[operator.store] = lambda: HeldBack(len(buffer), buffer.used_bytes, buffer.first_time)
 
     def process(self, records: Records) -> Forwarded:
         buffer, wait_ms = self._buffer, self._operator.wait_ms
         emissions: list[_Emission] = []
-        functions = RowFunctions(self._context, self._node, records)
+        functions = RowFunctions(self._failures, self._node, records)
         keys = functions.written(records.keys, lambda keys: self._encoded("key", keys, self._key_serde))
         old_values, new_values = (
             functions.written(values, lambda values: self._encoded("value", values, self._value_serde))
@@ -98,12 +110,12 @@ class SuppressProcessor(Processor):
                     self._view.put(gone, None, row, ordinal + 1)
                 ordinal += 2
             if self._is_full() and not self._operator.emits_when_full:
-                self._context.failures.processing(
+                self._failures.processing(
                     self._full(), int(records.origin[row]), self._node, processed_record(records, row)
                 )
         if self._view is not None:
             self._view.end(records.order)
-            self._context.after_batch.append(self._view.clear)
+            self._stores.after_batch.append(self._view.clear)
         return self._forwarded(records, emissions)
 
     def _encoded(self, what: str, column: Column, serde: Serde) -> list[bytes | None]:
@@ -118,7 +130,7 @@ class SuppressProcessor(Processor):
             ) from error
 
     def _stream_times(self, timestamps: IntArray) -> IntArray:
-        times = self._context.stream_times
+        times = self._times_by_store
         before = times.get(self._operator.store, UNKNOWN_TIME)
         stream_times: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
         times[self._operator.store] = int(stream_times[-1])
@@ -138,7 +150,7 @@ class SuppressProcessor(Processor):
         return [key.end for key in keys]
 
     def _record_contexts(self, records: Records) -> list[BufferedRecordContext]:
-        places = self._context.failures.places(records)
+        places = self._failures.places(records)
         headers = [None] * len(records) if records.headers is None else records.headers.tolist()
         return [
             BufferedRecordContext(timestamp, offset, topic, partition, own or None)
@@ -175,7 +187,7 @@ class SuppressProcessor(Processor):
         )
         headers = [change.context.headers for change in changes]
         old_values = None
-        if self._context.sends_old_values(self._node):
+        if self._stores.sends_old_values(self._node):
             old_values = from_bytes([change.old for change in changes], self._value_serde)
         return replace(
             expanded,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millrace.state import KeyValueStore, VersionedKeyValueStore
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.tables.table_rows import present_key_bytes
 from millrace.task.operators.tables.table_writing import write_table
-from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
+from millrace.task.processor import Forwarded, Processor, drop_null_keys
 from millrace.task.records import Records
 from millrace.task.serialization import or_default
+from millrace.task.task_stores import TaskStores
 from millrace.task.written_records import written
 from millrace.topology.operators import TableSource, TableToStream
 
@@ -20,30 +22,29 @@ class TableSourceProcessor(Processor):
     Out-of-order updates apply, but where the table is versioned: there they become part of the row's history.
     """
 
-    def __init__(self, node: str, operator: TableSource, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: TableSource, *, failures: FailureHandler, stores: TaskStores) -> None:
         self._node = node
-        self._context = context
+        self._failures = failures
+        self._stores = stores
         self._name = operator.store
         self._store: KeyValueStore | VersionedKeyValueStore | None = None
         if operator.store is not None:
-            store = context.open_store(operator.store)
+            store = stores.open(operator.store)
             assert isinstance(store, KeyValueStore | VersionedKeyValueStore)
             self._store = store
-            spec = context.stores[operator.store]
+            spec = stores.specs[operator.store]
             self._key_serde = or_default(spec.key_serde)
             self._value_serde = or_default(spec.value_serde)
 
     def process(self, records: Records) -> Forwarded:
-        records = drop_null_keys(records, self._context.failures)
+        records = drop_null_keys(records, self._failures)
         if self._store is None or self._name is None or len(records) == 0:
             return records
-        found = written(
-            records, self._context.failures, self._node, key_serde=self._key_serde, value_serde=self._value_serde
-        )
+        found = written(records, self._failures, self._node, key_serde=self._key_serde, value_serde=self._value_serde)
         records = found.records
-        merge = self._context.merges_updates(self._name)
+        merge = self._stores.merges_updates(self._name)
         return write_table(
-            self._context,
+            self._stores,
             self._name,
             self._store,
             records,
@@ -51,14 +52,15 @@ class TableSourceProcessor(Processor):
             values=found.values,
             timestamps=records.timestamps,
             merge=merge,
-            sends_old_values=self._context.sends_old_values(self._node),
+            sends_old_values=self._stores.sends_old_values(self._node),
+            failures=self._failures,
         )
 
 
 class TableToStreamProcessor(Processor):
     """A table's new values as a stream, also those that came out of order; a deletion is a null value."""
 
-    def __init__(self, node: str, operator: TableToStream, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: TableToStream) -> None:
         pass
 
     def process(self, records: Records) -> Forwarded:

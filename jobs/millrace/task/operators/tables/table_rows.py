@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from millrace.errors import ProcessingError, SerializationError
 from millrace.task.columns import BoolArray, Column, IntArray
 from millrace.task.expressions import evaluate
-from millrace.task.failures import processed_record
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.operators.stateless.filtering import truth_of
-from millrace.task.processor import TaskContext, call_per_record
+from millrace.task.processor import call_per_record
 from millrace.task.records import Records
 from millrace.topology.arity import KeyedJoiner
 from millrace.topology.expression_checks import boolean
@@ -28,13 +28,13 @@ class RowFunctions:
     function failed to ``failed``; they are not called again for these.
 
     Args:
-        context: the task's surroundings, for the processing handler.
+        failures: what happens to rows for which a function raised.
         node: name of the node that fails where a function does.
         records: keys, timestamps and origins of the rows.
     """
 
-    def __init__(self, context: TaskContext, node: str, records: Records) -> None:
-        self._context = context
+    def __init__(self, failures: FailureHandler, node: str, records: Records) -> None:
+        self._failures = failures
         self._node = node
         self._records = records
         self.failed: BoolArray = np.zeros(len(records), dtype=bool)
@@ -75,7 +75,7 @@ class RowFunctions:
                 found += [None] if self.failed[row] else write(column.take(np.array([row], dtype=np.int64)))
             except SerializationError as error:
                 record = processed_record(self._records, row)
-                self._context.failures.processing(error, int(self._records.origin[row]), self._node, record)
+                self._failures.processing(error, int(self._records.origin[row]), self._node, record)
                 self.failed[row] = True
                 found.append(None)
         return found
@@ -101,7 +101,7 @@ class RowFunctions:
             return no_rows(len(rows))
         called = self._records.with_values(values)
         results, kept = evaluate(
-            expression, called if whole else called.take(places), self._context.failures, self._node, check=check
+            expression, called if whole else called.take(places), self._failures, self._node, check=check
         )
         if whole and kept is None:
             return results
@@ -121,9 +121,7 @@ class RowFunctions:
         whole = bool(rows.all())
         places = np.flatnonzero(rows)
         called = self._records.with_values(values)
-        results, kept = call_per_record(
-            function, called if whole else called.take(places), self._context.failures, self._node
-        )
+        results, kept = call_per_record(function, called if whole else called.take(places), self._failures, self._node)
         if whole and kept is None:
             return results
         return Column(objects=results).scattered(self._succeeded(places, kept), len(rows)).objects

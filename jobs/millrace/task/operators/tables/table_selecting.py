@@ -8,9 +8,10 @@ import numpy as np
 
 from millrace.metrics import SilentDrop
 from millrace.task.columns import Column
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.stateless.mapping import checked_pair
 from millrace.task.operators.tables.table_rows import RowFunctions, no_rows
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor
 from millrace.task.records import Records
 from millrace.topology.operators import TableMapValues, TableSelect
 
@@ -18,15 +19,15 @@ from millrace.topology.operators import TableMapValues, TableSelect
 class TableSelectProcessor(Processor):
     """Old and new row under one key make one change of both; under two, the old one's comes first."""
 
-    def __init__(self, node: str, operator: TableSelect, context: TaskContext) -> None:
+    def __init__(self, node: str, operator: TableSelect, *, failures: FailureHandler) -> None:
         self._node = node
-        self._context = context
+        self._failures = failures
         self._pair = TableMapValues(lambda key, value: checked_pair(operator.mapper(key, value), node))
 
     def process(self, records: Records) -> Forwarded:
         # An aggregate is of the newest versions.
         records = records.without_superseded()
-        functions = RowFunctions(self._context, self._node, records)
+        functions = RowFunctions(self._failures, self._node, records)
         new_pairs = functions.map(self._pair, records.values).objects
         old_pairs = functions.map(self._pair, records.old_values or no_rows(len(records))).objects
         parents: list[int] = []
@@ -50,7 +51,7 @@ class TableSelectProcessor(Processor):
                 ordinals.append(ordinal)
                 keys.append(key)
                 changes.append(change)
-        self._context.failures.drop_silently(SilentDrop.NULL_KEY, without_key)
+        self._failures.drop_silently(SilentDrop.NULL_KEY, without_key)
         expanded = records.expand(
             np.array(parents, dtype=np.int64),
             np.array(ordinals, dtype=np.int64),

@@ -25,7 +25,7 @@ class TableTransformValuesProcessor(RowByRowProcessor[TableTransformValues]):
     """
 
     def __init__(self, node: str, operator: TableTransformValues, context: TaskContext) -> None:
-        super().__init__(node, operator, context)
+        super().__init__(node, operator, failures=context.failures, stores=context.stores)
         self._runtime = context.processing
         self._records: Records | None = None
         self.code = UserCode(node, operator.supplier, context, self._refuse)
@@ -43,7 +43,7 @@ class TableTransformValuesProcessor(RowByRowProcessor[TableTransformValues]):
             try:
                 punctuation.callback(now_ms)
             except Exception as error:
-                self._context.failures.processing(error, None, self._node)
+                self._failures.processing(error, None, self._node)
         return None
 
     def _apply(self, functions: RowFunctions, values: Column) -> Column:
@@ -68,7 +68,7 @@ class TableTransformValuesProcessor(RowByRowProcessor[TableTransformValues]):
                         result = transform(key, value)
                     except Exception as error:
                         failed = ProcessedRecord(key=key, value=value, timestamp=timestamp, headers=[])
-                        self._context.failures.processing(error, origin, self._node, failed)
+                        self._failures.processing(error, origin, self._node, failed)
                         functions.failed[number] = True
             results.append(result)
         return Column(objects=results)

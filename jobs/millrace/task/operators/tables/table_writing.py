@@ -14,11 +14,12 @@ from millrace.task.aggregation.groups import group, group_codes
 from millrace.task.aggregation.kernels import results_of
 from millrace.task.aggregation.steps import result_of
 from millrace.task.columns import Column, IntArray
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.tables.versioned_writing import VersionedWriter
-from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default
 from millrace.task.table_view import TableView
+from millrace.task.task_stores import TaskStores
 from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator, TableAggregator
 
 
@@ -53,9 +54,9 @@ def replaced_values(
     return before
 
 
-def decoded(context: TaskContext, name: str, values: list[bytes | None]) -> Column:
+def decoded(stores: TaskStores, name: str, values: list[bytes | None]) -> Column:
     """A table's values as they go downstream, from the bytes in its store."""
-    return decoded_by(context.aggregators.get(name), or_default(context.stores[name].value_serde), values)
+    return decoded_by(stores.aggregators.get(name), or_default(stores.specs[name].value_serde), values)
 
 
 def decoded_by(aggregator: Aggregator | TableAggregator | None, serde: Serde, values: list[bytes | None]) -> Column:
@@ -69,7 +70,7 @@ def decoded_by(aggregator: Aggregator | TableAggregator | None, serde: Serde, va
 
 
 def write_table(
-    context: TaskContext,
+    stores: TaskStores,
     name: str,
     store: KeyValueStore | VersionedKeyValueStore,
     updates: Records,
@@ -78,18 +79,20 @@ def write_table(
     values: list[bytes | None],
     timestamps: IntArray,
     merge: bool,
+    failures: FailureHandler,
     sends_old_values: bool = False,
 ) -> Records:
     """Writes updates of a table and returns those that go downstream.
 
     Args:
-        context: the task's surroundings.
+        stores: the task's stores.
         name: the store's name.
         store: the store.
         updates: the updates in their order.
         keys: their key bytes.
         values: their value bytes, ``None`` deletes.
         timestamps: their timestamps in the store, milliseconds.
+        failures: counts what a versioned store does not take.
         merge: only the last update of each key goes downstream and to the store.
         sends_old_values: what goes downstream carries the values before it: of the key's last update that went
             downstream. Old values that the updates have already stay, unless updates are merged.
@@ -98,7 +101,7 @@ def write_table(
         All updates, or the last one of each key. Of a versioned store those that it took; it never merges updates.
     """
     if isinstance(store, VersionedKeyValueStore):
-        writer = VersionedWriter(context, name, store, keys)
+        writer = VersionedWriter(stores, failures, name, store, keys)
         if not sends_old_values:
             writer.put_all(keys, values, timestamps)
             updates = updates.with_change(updates.values, None)
@@ -106,7 +109,7 @@ def write_table(
             writer.put_all(keys, values, timestamps)
         else:
             _, before = writer.put_each(keys, values, timestamps, skip_nothing=False)
-            updates = updates.with_change(updates.values, decoded(context, name, before))
+            updates = updates.with_change(updates.values, decoded(stores, name, before))
         return writer.finish(updates, keys, values, timestamps)
     rows = None
     if merge and len(keys) > 1:
@@ -123,10 +126,10 @@ def write_table(
         if forwarded.old_values is not None:
             forwarded = forwarded.with_change(forwarded.values, None)
     elif rows is not None or forwarded.old_values is None:
-        old = decoded(context, name, values_before(store, final_keys, final_values))
+        old = decoded(stores, name, values_before(store, final_keys, final_values))
         forwarded = forwarded.with_change(forwarded.values, old)
-    if name in context.shared_stores:
-        view = context.tables[name]
+    if name in stores.shared:
+        view = stores.tables[name]
         assert isinstance(view, TableView)
         view.set_changes(keys, values, timestamps, updates.order)
 
@@ -134,7 +137,7 @@ def write_table(
             store.put_many(final_keys, final_values, final_timestamps)
             view.clear()
 
-        context.after_batch.append(write)
+        stores.after_batch.append(write)
     else:
         store.put_many(final_keys, final_values, final_timestamps)
     return forwarded

@@ -9,8 +9,9 @@ import numpy as np
 from millrace.metrics import DropReason
 from millrace.state import NOT_PUT, VALID_TO_UNDEFINED, VersionedKeyValueStore, VersionedSnapshot
 from millrace.task.columns import IntArray
-from millrace.task.processor import TaskContext
+from millrace.task.failures import FailureHandler
 from millrace.task.records import Records
+from millrace.task.task_stores import TaskStores
 from millrace.task.versioned_view import VersionedTableView
 
 
@@ -18,17 +19,21 @@ class VersionedWriter:
     """Puts the updates of one table and batch, one after the other.
 
     Args:
-        context: the task's surroundings.
+        stores: the task's stores.
+        failures: counts what the store does not take.
         name: the store's name.
         store: the store.
         keys: key bytes of all updates of the batch.
     """
 
-    def __init__(self, context: TaskContext, name: str, store: VersionedKeyValueStore, keys: list[bytes]) -> None:
-        self._context = context
+    def __init__(
+        self, stores: TaskStores, failures: FailureHandler, name: str, store: VersionedKeyValueStore, keys: list[bytes]
+    ) -> None:
+        self._failures = failures
+        self._stores = stores
         self._name = name
         self._store = store
-        self._before: VersionedSnapshot | None = store.snapshot(keys) if name in context.shared_stores else None
+        self._before: VersionedSnapshot | None = store.snapshot(keys) if name in stores.shared else None
         self._codes: list[int] = []
 
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
@@ -78,7 +83,7 @@ class VersionedWriter:
         """
         codes = np.array(self._codes, dtype=np.int64)
         taken = codes != NOT_PUT
-        self._context.failures.drop(DropReason.LATE, updates.origin[~taken])
+        self._failures.drop(DropReason.LATE, updates.origin[~taken])
         late = codes != VALID_TO_UNDEFINED
         updates = replace(updates, superseded=late if bool(late.any()) else None)
         if not taken.all():
@@ -86,8 +91,8 @@ class VersionedWriter:
             updates, timestamps = updates.take(rows), timestamps[rows]
             keys, values = [keys[row] for row in rows.tolist()], [values[row] for row in rows.tolist()]
         if self._before is not None:
-            view = self._context.tables[self._name]
+            view = self._stores.tables[self._name]
             assert isinstance(view, VersionedTableView)
             view.set_changes(self._before, keys, values, timestamps, updates.order)
-            self._context.after_batch.append(view.clear)
+            self._stores.after_batch.append(view.clear)
         return updates

@@ -13,14 +13,15 @@ from millrace.state import Session, SessionStore
 from millrace.task.aggregation.calls import calls_of, fitting
 from millrace.task.aggregation.groups import group_codes
 from millrace.task.columns import Column, IntArray
-from millrace.task.failures import processed_record
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.operators.suppression.final_results import ClosingSessions, FinalResults
 from millrace.task.operators.windows.session_columns import SessionColumns, takes_columns
 from millrace.task.operators.windows.windowed_results import WindowedResults
-from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
+from millrace.task.processor import Forwarded, HeldBackByStore, Processor, drop_null_keys
 from millrace.task.records import Records, merge_in_order
 from millrace.task.serialization import or_default, read_stored
 from millrace.task.stream_time import advance_stream_time
+from millrace.task.task_stores import TaskStores
 from millrace.task.written_records import written
 from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
 from millrace.topology.emit_strategy import EmitStrategy
@@ -44,31 +45,46 @@ class SessionAggregateProcessor(Processor):
     what was sent of it before: there a table that groups the sessions adds both, and a filter takes nothing back.
     """
 
-    def __init__(self, node: str, operator: SessionAggregate, context: TaskContext) -> None:
-        store = context.open_store(operator.store)
+    def __init__(
+        self,
+        node: str,
+        operator: SessionAggregate,
+        *,
+        failures: FailureHandler,
+        stores: TaskStores,
+        stream_times: dict[str, int],
+        held_back: HeldBackByStore,
+    ) -> None:
+        store = stores.open(operator.store)
         assert isinstance(store, SessionStore)
-        spec = context.stores[operator.store]
+        spec = stores.specs[operator.store]
         self._node = node
         self._operator = operator
         self._windows: SessionWindows = operator.windows
-        self._context = context
+        self._failures = failures
+        self._stores = stores
+        self._stream_times = stream_times
         self._store = store
         self._key_serde = or_default(spec.key_serde)
         self._value_serde = or_default(spec.value_serde)
         self._calls = calls_of(operator.aggregator, operator.merger)
-        self._sends_old_values = context.sends_old_values(node)
+        self._sends_old_values = stores.sends_old_values(node)
         self._retention = spec.retention_ms
         self._closing: ClosingSessions | None = None
         if operator.emit is EmitStrategy.WINDOW_CLOSE:
             lag_ms = operator.windows.gap_ms + operator.windows.grace_ms + 1
-            self._closing = ClosingSessions(operator.store, context, lag_ms=lag_ms)
+            self._closing = ClosingSessions(
+                operator.store, stores, lag_ms=lag_ms, stream_times=stream_times, held_back=held_back
+            )
         self._columns: SessionColumns | None = None
         if (
             self._closing is None
-            and context.merges_windows(operator.store)
+            and stores.merges_windows(operator.store)
             and isinstance(operator.aggregator, BuiltInAggregator | StructAggregator)
         ):
-            self._columns = SessionColumns(operator, store, serde=self._value_serde, context=context, node=node)
+            self._columns = SessionColumns(
+                operator, store, serde=self._value_serde, failures=failures, stores=stores, node=node
+            )
 
     def reset(self) -> None:
         if self._closing is not None:
@@ -77,11 +93,11 @@ class SessionAggregateProcessor(Processor):
     def _results(self, records: Records) -> tuple[WindowedResults | FinalResults[tuple[int, bytes]], IntArray]:
         """Collects what goes downstream; and stream time as each record sees it."""
         if self._closing is None:
-            merged = self._context.merges_windows(self._operator.store)
-            stream_times = advance_stream_time(self._context, self._operator.store, records)
+            merged = self._stores.merges_windows(self._operator.store)
+            stream_times = advance_stream_time(self._stream_times, self._failures, self._operator.store, records)
             return WindowedResults(merged=merged, with_old_values=self._sends_old_values), stream_times
         self._closing.load()
-        stream_times = advance_stream_time(self._context, self._operator.store, records)
+        stream_times = advance_stream_time(self._stream_times, self._failures, self._operator.store, records)
         closed_until = self._closing.closed_until(stream_times)
         return FinalResults(
             self._closing, closed_until, key_serde=self._key_serde, result=self._stored_result
@@ -91,11 +107,11 @@ class SessionAggregateProcessor(Processor):
         return self._calls.result(self._value_serde.deserialize(value))
 
     def process(self, records: Records) -> Forwarded:
-        records = drop_null_keys(records, self._context.failures)
+        records = drop_null_keys(records, self._failures)
         if len(records) == 0:
             return None
-        records = fitting(self._operator.aggregator, records, self._context.failures, self._node)
-        found = written(records, self._context.failures, self._node, key_serde=self._key_serde)
+        records = fitting(self._operator.aggregator, records, self._failures, self._node)
+        found = written(records, self._failures, self._node, key_serde=self._key_serde)
         records, key_column = found.records, found.key_array
         if len(records) == 0:
             return None
@@ -113,7 +129,7 @@ class SessionAggregateProcessor(Processor):
             singles, late = self._one_by_one(records, plan.left, key_bytes, closed_before, readable, results=results)
             late = np.sort(np.concatenate((late, plan.late)))
             updates = _merged(self._columns.update(records, key_bytes, plan), singles)
-        self._context.failures.drop(DropReason.LATE, records.origin[late])
+        self._failures.drop(DropReason.LATE, records.origin[late])
         return updates
 
     def _one_by_one(
@@ -150,9 +166,7 @@ class SessionAggregateProcessor(Processor):
             try:
                 aggregate = self._aggregate(key, value, joined)
             except Exception as error:
-                self._context.failures.processing(
-                    error, int(records.origin[row]), self._node, processed_record(records, row)
-                )
+                self._failures.processing(error, int(records.origin[row]), self._node, processed_record(records, row))
                 continue
             replaced = joined if window != point else []
             for session in replaced:
@@ -181,7 +195,7 @@ class SessionAggregateProcessor(Processor):
             expired = self._write(stored_key, replaced, window, aggregate, timestamp=timestamp, place=place)
             if len(expired):
                 gone = [int(records.origin[row])] if len(replaced) in expired else []
-                self._context.failures.drop(DropReason.EXPIRED_WINDOW, gone, count=len(expired))
+                self._failures.drop(DropReason.EXPIRED_WINDOW, gone, count=len(expired))
         return results.of_sessions(records), np.array(late, dtype=np.int64)
 
     def _old_result(self, session: Session) -> Any:
@@ -241,7 +255,7 @@ class SessionAggregateProcessor(Processor):
         starts = [*(session.start for session in replaced), window[0]]
         ends = [*(session.end for session in replaced), window[1]]
         values = [*[None] * len(replaced), None if aggregate is None else self._value_serde.serialize(aggregate)]
-        view = self._context.windowed_tables.get(self._operator.store)
+        view = self._stores.windowed_tables.get(self._operator.store)
         if view is not None:
             order = tuple(np.full(count, column, dtype=np.int64) for column in place)
             order = (*order, np.arange(count, dtype=np.int64))

@@ -15,10 +15,11 @@ from millrace.task.aggregation.groups import group
 from millrace.task.aggregation.kernels import input_of, needs_a_value
 from millrace.task.aggregation.update import is_typed, update_aggregates
 from millrace.task.columns import BoolArray, Column, IntArray, WindowedColumn
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.tables.table_writing import decoded_by
 from millrace.task.operators.windows.session_plan import SessionPlan, SessionRows, plan_sessions
-from millrace.task.processor import TaskContext
 from millrace.task.records import Records
+from millrace.task.task_stores import TaskStores
 from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
 from millrace.topology.operators import SessionAggregate
 
@@ -40,19 +41,28 @@ class SessionColumns:
         operator: a built-in aggregation.
         store: its store, cached.
         serde: of the store's values.
-        context: the task's surroundings.
         node: name of the node.
+        failures: what happens to records for which the aggregation fails, or that are late.
+        stores: the task's stores.
     """
 
     def __init__(
-        self, operator: SessionAggregate, store: SessionStore, *, serde: Serde, context: TaskContext, node: str
+        self,
+        operator: SessionAggregate,
+        store: SessionStore,
+        *,
+        serde: Serde,
+        node: str,
+        failures: FailureHandler,
+        stores: TaskStores,
     ) -> None:
         assert isinstance(operator.aggregator, BuiltInAggregator | StructAggregator)
         self._operator = operator
         self._aggregator = operator.aggregator
         self._store = store
         self._serde = serde
-        self._context = context
+        self._failures = failures
+        self._stores = stores
         self._node = node
 
     def plan(
@@ -105,7 +115,7 @@ class SessionColumns:
             _prior(before, plan.sessions[in_order][groups.first_rows]),
             serde=self._serde,
             every_update=False,
-            context=self._context,
+            failures=self._failures,
             node=self._node,
         )
         lasts = np.searchsorted(plan.sessions, np.arange(len(before)), side="right") - 1
@@ -127,7 +137,7 @@ class SessionColumns:
         if len(expired):
             # One write stands for all records of its session: each is counted, as where it is written alone.
             lost = np.isin(plan.sessions, entries.sessions[expired[~is_gone[expired]]])
-            self._context.failures.drop(DropReason.EXPIRED_WINDOW, records.origin[np.sort(plan.rows[lost])])
+            self._failures.drop(DropReason.EXPIRED_WINDOW, records.origin[np.sort(plan.rows[lost])])
         ordinals = np.zeros(len(place), dtype=np.int64)
         ordinals[1:] = entries.rows[1:] == entries.rows[:-1]
         made = records.expand(
@@ -144,7 +154,7 @@ class SessionColumns:
         self, before: Sequence[Session | None], gone: _Entries, entries: _Entries, is_gone: BoolArray
     ) -> Column | None:
         """What was sent of the sessions in the store: taken back by their tombstones, or else by their updates."""
-        if not self._context.sends_old_values(self._node):
+        if not self._stores.sends_old_values(self._node):
             return None
         taken_back = set(gone.sessions.tolist())
         values = [

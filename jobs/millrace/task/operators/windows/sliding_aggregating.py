@@ -16,13 +16,14 @@ from millrace.state import WindowStore
 from millrace.task.aggregation.calls import AggregationCalls, calls_of, fitting
 from millrace.task.aggregation.initial import first_result
 from millrace.task.columns import IntArray
-from millrace.task.failures import processed_record
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.operators.suppression.final_results import ClosingTimeWindows, FinalResults
 from millrace.task.operators.windows.windowed_results import WindowedResults
-from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
+from millrace.task.processor import Forwarded, HeldBackByStore, Processor, drop_nulls
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, read_stored
 from millrace.task.stream_time import advance_stream_time
+from millrace.task.task_stores import TaskStores
 from millrace.task.written_records import written
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import SlidingAggregate
@@ -122,15 +123,26 @@ class SlidingAggregateProcessor(Processor):
     before the one at which it raised have it.
     """
 
-    def __init__(self, node: str, operator: SlidingAggregate, context: TaskContext) -> None:
-        store = context.open_store(operator.store)
+    def __init__(
+        self,
+        node: str,
+        operator: SlidingAggregate,
+        *,
+        failures: FailureHandler,
+        stores: TaskStores,
+        stream_times: dict[str, int],
+        held_back: HeldBackByStore,
+    ) -> None:
+        store = stores.open(operator.store)
         assert isinstance(store, WindowStore)
-        spec = context.stores[operator.store]
+        spec = stores.specs[operator.store]
         self._node = node
         self._operator = operator
         self._windows: SlidingWindows = operator.windows
         self._difference = operator.windows.difference_ms
-        self._context = context
+        self._failures = failures
+        self._stores = stores
+        self._stream_times = stream_times
         self._store = store
         self._retention = spec.retention_ms
         self._key_serde = or_default(spec.key_serde)
@@ -140,12 +152,17 @@ class SlidingAggregateProcessor(Processor):
             or_default(spec.value_serde),
             partial(first_result, operator.aggregator),
         )
-        self._sends_old_values = context.sends_old_values(node)
+        self._sends_old_values = stores.sends_old_values(node)
         self._closing: ClosingTimeWindows | None = None
         if operator.emit is EmitStrategy.WINDOW_CLOSE:
             size_ms = self._difference
             self._closing = ClosingTimeWindows(
-                operator.store, context, size_ms=size_ms, lag_ms=size_ms + operator.windows.grace_ms + 1
+                operator.store,
+                stores,
+                size_ms=size_ms,
+                lag_ms=size_ms + operator.windows.grace_ms + 1,
+                stream_times=stream_times,
+                held_back=held_back,
             )
 
     def reset(self) -> None:
@@ -155,17 +172,17 @@ class SlidingAggregateProcessor(Processor):
     def _results(self, records: Records) -> tuple[WindowedResults | FinalResults[bytes], IntArray]:
         """Collects what goes downstream; and stream time as each record sees it."""
         if self._closing is None:
-            merged = self._context.merges_windows(self._operator.store)
-            stream_times = advance_stream_time(self._context, self._operator.store, records)
+            merged = self._stores.merges_windows(self._operator.store)
+            stream_times = advance_stream_time(self._stream_times, self._failures, self._operator.store, records)
             return WindowedResults(merged=merged, with_old_values=self._sends_old_values), stream_times
         self._closing.load()
-        stream_times = advance_stream_time(self._context, self._operator.store, records)
+        stream_times = advance_stream_time(self._stream_times, self._failures, self._operator.store, records)
         closed_until = self._closing.closed_until(stream_times)
         result = self._aggregation.result
         return FinalResults(self._closing, closed_until, key_serde=self._key_serde, result=result), stream_times
 
     def process(self, records: Records) -> Forwarded:
-        failures = self._context.failures
+        failures = self._failures
         records = drop_nulls(records, failures)
         if len(records) == 0:
             return None
@@ -176,7 +193,7 @@ class SlidingAggregateProcessor(Processor):
             return None
         results, stream_times = self._results(records)
         closed_before = stream_times - self._windows.grace_ms
-        merged = self._context.merges_windows(self._operator.store)
+        merged = self._stores.merges_windows(self._operator.store)
         writes: list[tuple[bytes, int, bytes | None, int]] = []
         written_by: list[int] = []
         known: dict[bytes, _Windows] = {}
@@ -233,7 +250,7 @@ class SlidingAggregateProcessor(Processor):
                 )
         if writes:
             keys, starts, values, timestamps = (list(column) for column in zip(*writes, strict=True))
-            view = self._context.windowed_tables.get(self._operator.store)
+            view = self._stores.windowed_tables.get(self._operator.store)
             if view is not None:
                 ends = [start + self._difference for start in starts]
                 view.note(

@@ -14,13 +14,15 @@ from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.initial import before_first
 from millrace.task.aggregation.update import update_aggregates
 from millrace.task.columns import BoolArray, CogroupedColumn, IntArray, WindowedColumn
+from millrace.task.failures import FailureHandler
 from millrace.task.operators.suppression.final_results import ClosingTimeWindows, closing, final_records
 from millrace.task.operators.tables.table_writing import decoded, replaced_values
 from millrace.task.operators.windows.open_windows import OpenWindows
-from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
+from millrace.task.processor import Forwarded, HeldBackByStore, Processor, drop_null_keys
 from millrace.task.records import Records
 from millrace.task.serialization import or_default
 from millrace.task.stream_time import advance_stream_time
+from millrace.task.task_stores import TaskStores
 from millrace.task.written_records import written
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import WindowedAggregate
@@ -35,14 +37,25 @@ class WindowedAggregateProcessor(Processor):
     records with a key that reached this node, the record itself included.
     """
 
-    def __init__(self, node: str, operator: WindowedAggregate, context: TaskContext) -> None:
-        store = context.open_store(operator.store)
+    def __init__(
+        self,
+        node: str,
+        operator: WindowedAggregate,
+        *,
+        failures: FailureHandler,
+        stores: TaskStores,
+        stream_times: dict[str, int],
+        held_back: HeldBackByStore,
+    ) -> None:
+        store = stores.open(operator.store)
         assert isinstance(store, WindowStore)
-        spec = context.stores[operator.store]
+        spec = stores.specs[operator.store]
         self._node = node
         self._operator = operator
         self._windows: TimeWindows | UnlimitedWindows = operator.windows
-        self._context = context
+        self._failures = failures
+        self._stores = stores
+        self._stream_times = stream_times
         self._store = store
         self._retention = spec.retention_ms
         self._key_serde = or_default(spec.key_serde)
@@ -51,7 +64,12 @@ class WindowedAggregateProcessor(Processor):
         if operator.emit is EmitStrategy.WINDOW_CLOSE:
             size_ms = operator.windows.size_ms
             self._closing = ClosingTimeWindows(
-                operator.store, context, size_ms=size_ms, lag_ms=size_ms + operator.windows.grace_ms
+                operator.store,
+                stores,
+                size_ms=size_ms,
+                lag_ms=size_ms + operator.windows.grace_ms,
+                stream_times=stream_times,
+                held_back=held_back,
             )
 
     def reset(self) -> None:
@@ -59,14 +77,14 @@ class WindowedAggregateProcessor(Processor):
             self._closing.reset()
 
     def process(self, records: Records) -> Forwarded:
-        records = drop_null_keys(records, self._context.failures)
+        records = drop_null_keys(records, self._failures)
         if len(records) == 0:
             return None
         if self._closing is None:
-            stream_times = advance_stream_time(self._context, self._operator.store, records)
+            stream_times = advance_stream_time(self._stream_times, self._failures, self._operator.store, records)
             return self._update_written(records, stream_times)
         open_windows = self._closing.load()
-        stream_times = advance_stream_time(self._context, self._operator.store, records)
+        stream_times = advance_stream_time(self._stream_times, self._failures, self._operator.store, records)
         self._update_written(records, stream_times, open_windows)
         return self._final_results(records, self._closing, open_windows, stream_times)
 
@@ -79,14 +97,14 @@ class WindowedAggregateProcessor(Processor):
             return None
         starts = np.array([start for _, start, _ in closed], dtype=np.int64)
         values, timestamps = self._store.peek_many([key for key, _, _ in closed], starts)
-        results = decoded(self._context, self._operator.store, values)
+        results = decoded(self._stores, self._operator.store, values)
         return final_records(records, rows, closed, values=results, timestamps=timestamps, key_serde=self._key_serde)
 
     def _update_written(
         self, records: Records, stream_times: IntArray, open_windows: OpenWindows[bytes] | None = None
     ) -> Records | None:
         """Updates the windows of the records whose keys can be written; the others pass stream time on all the same."""
-        found = written(records, self._context.failures, self._node, key_serde=self._key_serde)
+        found = written(records, self._failures, self._node, key_serde=self._key_serde)
         own_times = stream_times if found.kept is None else stream_times[found.kept]
         return self._update(found.records, found.key_array, own_times, open_windows) if len(found.records) else None
 
@@ -101,13 +119,13 @@ class WindowedAggregateProcessor(Processor):
         parents, ordinals, starts = windows_of(self._windows, records.timestamps)
         if isinstance(self._windows, UnlimitedWindows):
             in_none = records.timestamps < self._windows.start_ms
-            self._context.failures.drop_silently(SilentDrop.BEFORE_WINDOW, records.origin[in_none])
+            self._failures.drop_silently(SilentDrop.BEFORE_WINDOW, records.origin[in_none])
         # In this form no sum exceeds 64 bits, also where the window is unlimited.
         is_open = starts > stream_times[parents] - (self._windows.size_ms + self._windows.grace_ms)
         late = len(parents) - int(is_open.sum())
         if late:
             shut_out = np.setdiff1d(parents[~is_open], parents[is_open])
-            self._context.failures.drop(DropReason.LATE, records.origin[shut_out], count=late)
+            self._failures.drop(DropReason.LATE, records.origin[shut_out], count=late)
             parents, ordinals, starts = parents[is_open], ordinals[is_open], starts[is_open]
         if len(parents) == 0:
             return None
@@ -127,15 +145,15 @@ class WindowedAggregateProcessor(Processor):
             groups,
             prior,
             serde=self._value_serde,
-            every_update=not self._context.merges_windows(self._operator.store),
-            context=self._context,
+            every_update=not self._stores.merges_windows(self._operator.store),
+            failures=self._failures,
             node=self._node,
         )
         updated = groups.ids[update.rows]
         results = rows.take(update.rows)
         changed = [keys[group_id] for group_id in updated.tolist()]
         written_at = update.stored_timestamps(results.timestamps)
-        view = self._context.windowed_tables.get(self._operator.store)
+        view = self._stores.windowed_tables.get(self._operator.store)
         if view is not None:
             view.note(
                 changed,
@@ -147,13 +165,13 @@ class WindowedAggregateProcessor(Processor):
             )
         expired = self._store.put_many(changed, group_starts[updated], update.stored, written_at)
         if len(expired):
-            if self._context.merges_windows(self._operator.store):
+            if self._stores.merges_windows(self._operator.store):
                 # One write stands for all records of its window: each is counted, as where it is written alone.
                 lost = np.isin(groups.ids, updated[expired])
             else:
                 lost = np.isin(np.arange(len(parents)), update.rows[expired])
             gone = np.setdiff1d(parents[lost], parents[~lost])
-            self._context.failures.drop(DropReason.EXPIRED_WINDOW, records.origin[gone], count=int(lost.sum()))
+            self._failures.drop(DropReason.EXPIRED_WINDOW, records.origin[gone], count=int(lost.sum()))
         if open_windows is not None:
             kept = np.setdiff1d(np.arange(len(changed)), expired).tolist()
             starts_written = group_starts[updated].tolist()
@@ -166,10 +184,10 @@ class WindowedAggregateProcessor(Processor):
             return None
         windows = starts[update.rows]
         old_values = None
-        if self._context.sends_old_values(self._node):
+        if self._stores.sends_old_values(self._node):
             before = replaced_values(updated.tolist(), update.stored, prior[0])
-            old_values = decoded(self._context, self._operator.store, before)
-            if not self._context.merges_windows(self._operator.store):
+            old_values = decoded(self._stores, self._operator.store, before)
+            if not self._stores.merges_windows(self._operator.store):
                 old_values = before_first(self._operator.aggregator, old_values)
         return replace(
             results,
@@ -191,7 +209,7 @@ class WindowedAggregateProcessor(Processor):
 
         As in Kafka Streams without a cache each record begins them again.
         """
-        if not isinstance(records.values, CogroupedColumn) or self._context.is_cached(self._operator.store):
+        if not isinstance(records.values, CogroupedColumn) or self._stores.is_cached(self._operator.store):
             return np.zeros(len(starts), dtype=bool)
         newest = np.maximum.accumulate(np.concatenate(([self._store.observed_stream_time], starts)))[:-1]
         return np.asarray(starts < newest - self._retention + 1)

@@ -96,7 +96,7 @@ class Life:
             for records in batches:
                 rows = [("in", self._offset + row, record) for row, record in enumerate(records)]
                 self._offset += len(rows)
-                engine.process(engine.in_stream_order(input_batch(("in",), rows)), self)
+                engine.process(engine.sources.in_stream_order(input_batch(("in",), rows)), self)
                 self._stream_times = dict(engine.context.stream_times)
                 state.commit(TaskPosition(stream_times=self._stream_times))
         finally:

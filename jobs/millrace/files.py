@@ -1,0 +1,86 @@
+"""What is done to files that several processes read and write: replacing one as a whole, and locking one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from pathlib import Path
+
+
+def write_atomically(
+    path: Path, content: bytes, *, mode: int | None = None, waits_for_disk: bool = True, makes_directory: bool = True
+) -> None:
+    """Replace a file as a whole: whoever reads it finds the old or the new content, never a part.
+
+    Args:
+        path: the file.
+        content: the new content.
+        mode: permissions of the file; ``None`` leaves them to the process (``umask``).
+        waits_for_disk: whether that also holds after a power loss, which costs a write to the disk.
+        makes_directory: whether a missing directory is made.
+
+    Raises:
+        OSError: it cannot be written; the old content stays.
+    """
+    if makes_directory:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    # One of its own for each write: several processes and threads may replace the file at once.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.{time.monotonic_ns()}")
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode
+    )
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if waits_for_disk:
+                file.flush()
+                os.fsync(file.fileno())
+        if mode is not None:
+            temporary.chmod(mode)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def lock_file(path: Path, *, waits: bool = False) -> int | None:
+    """Lock a file for this process alone, by ``flock``.
+
+    The kernel gives the lock back when the process dies, however it dies; the file itself may stay and means nothing.
+
+    Args:
+        path: the file; it and its directory are made if they are missing.
+        waits: whether to wait until no other process has the lock.
+
+    Returns:
+        a descriptor, for :func:`unlock_file`; ``None`` where another process has the lock.
+    """
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+            if os.fstat(descriptor).st_ino == path.stat().st_ino:
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        except FileNotFoundError:
+            pass  # a clean-up removed the file between our open and our lock: lock the new one
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def unlock_file(descriptor: int) -> None:
+    """Give a lock back and close the file.
+
+    Closing alone would leave the lock to a child that was forked and still has the file open.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)

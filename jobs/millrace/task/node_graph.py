@@ -1,0 +1,94 @@
+"""What a sub-topology says of the order in which its nodes run: who feeds whom, and whose records meet again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from millrace.topology.nodes import Node, ProcessorNode, SourceNode
+from millrace.topology.operators import looked_up_table
+from millrace.topology.topology import SubTopology
+
+
+def children(nodes: tuple[Node, ...]) -> dict[str, tuple[str, ...]]:
+    """For each node that has any the nodes that it feeds, in the order of the topology."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        if not isinstance(node, SourceNode):
+            for parent in node.parents:
+                found.setdefault(parent, []).append(node.name)
+    return {name: tuple(names) for name, names in found.items()}
+
+
+def joint_nodes(sub_topology: SubTopology) -> dict[str, tuple[ProcessorNode, ...]]:
+    """For each node that runs together with others all of them, in the order of the topology."""
+    groups: dict[str, list[ProcessorNode]] = {}
+    for node in sub_topology.processors:
+        joint: str | None = getattr(node.operator, "joint", None)
+        if joint is not None:
+            groups.setdefault(joint, []).append(node)
+    return {node.name: tuple(members) for members in groups.values() for node in members}
+
+
+def feeds(sub_topology: SubTopology) -> dict[str, list[str]]:
+    """For each node the nodes that must have run before it: its parents, and the writers of the tables it looks up.
+
+    For a node that runs together with others also their parents.
+    """
+    together = joint_nodes(sub_topology)
+    found: dict[str, list[str]] = {}
+    for node in sub_topology.nodes:
+        before: list[str] = [] if isinstance(node, SourceNode) else list(node.parents)
+        before += [parent for member in together.get(node.name, ()) for parent in member.parents]
+        if isinstance(node, ProcessorNode) and looked_up_table(node.operator) is not None:
+            before += [
+                other.name
+                for other in sub_topology.processors
+                if looked_up_table(other.operator) is None and set(other.stores) & set(node.stores)
+            ]
+        found[node.name] = before
+    return found
+
+
+def schedule(sub_topology: SubTopology) -> tuple[Node, ...]:
+    """The nodes in an order in which everything that feeds a node comes before it; otherwise as in the topology."""
+    before = feeds(sub_topology)
+    remaining = list(sub_topology.nodes)
+    done: set[str] = set()
+    scheduled: list[Node] = []
+    while remaining:
+        ready = next(node for node in remaining if all(name in done for name in before[node.name]))
+        remaining.remove(ready)
+        done.add(ready.name)
+        scheduled.append(ready)
+    return tuple(scheduled)
+
+
+def reconverging(sub_topology: SubTopology, fed: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    """Nodes whose children's ways meet again, in a node, a table, a topic or another task: there their place counts."""
+    followers: dict[str, set[str]] = {}
+    for name, before in feeds(sub_topology).items():
+        for feed in before:
+            followers.setdefault(feed, set()).add(name)
+    topics_are_chosen = any(sink.topic is None for sink in sub_topology.sinks)
+    for sink in sub_topology.sinks:
+        # Sinks that choose their topics may meet any other in one of them, and one task may read several of the
+        # application's own.
+        together = topics_are_chosen or sink.internal
+        followers.setdefault(sink.name, set()).add("topics" if together else f"topic {sink.topic}")
+
+    def reached_from(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting.extend(followers.get(name, ()))
+        return seen
+
+    meeting = set()
+    for name, own_children in fed.items():
+        ways = [reached_from(child) for child in own_children]
+        if any(first & second for place, first in enumerate(ways) for second in ways[place + 1 :]):
+            meeting.add(name)
+    return frozenset(meeting)

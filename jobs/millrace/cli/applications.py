@@ -69,6 +69,11 @@ def run(
 
 def _run(spec: str, run_directory: Path | None) -> int:
     """The exit code of the application."""
+    from millrace.spark.early_daemon import start_early_daemon
+    from millrace.spark.submission import is_submitted
+
+    # First of all: its imports take a second, as those of this process and the start of Spark's virtual machine do.
+    early_daemon = None if is_submitted() else start_early_daemon()
     from millrace.dsl.loading import load_topology
     from millrace.install.home import ApplicationDirectory, Home
     from millrace.install.launchers.base import OPERATION_VARIABLE
@@ -79,6 +84,8 @@ def _run(spec: str, run_directory: Path | None) -> int:
 
     loaded = named_spec(spec, Use.DEPLOYMENT).spec
     config = loaded.streams_config()
+    if early_daemon is not None and not config.master.startswith("local"):
+        early_daemon.release()  # workers run on other hosts
     own = Home.from_environment().application(loaded.name)
     directory = run_directory or own.path
     refuse_held({own, ApplicationDirectory(directory)}, what="run", within=os.environ.get(OPERATION_VARIABLE, ""))

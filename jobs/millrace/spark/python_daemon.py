@@ -14,6 +14,7 @@ import contextlib
 import gc
 import importlib
 import os
+import socket
 import sys
 
 PRELOADED = (
@@ -22,6 +23,8 @@ PRELOADED = (
     "millrace.spark.stream_threads.run_thread",
 )
 """What workers import first, with all that it imports."""
+
+_kept: list[socket.socket] = []
 
 
 def preload() -> None:
@@ -50,8 +53,21 @@ def preload() -> None:
     gc.freeze()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Is the daemon: the one that Spark starts, or one that was started before Spark."""
+    from millrace.spark.early_daemon import WAIT, await_spark, is_served_by_early_daemon
+
+    if sys.argv[1] == WAIT:
+        # Kept until the end: it tells what Spark started that this one is still there.
+        _kept.append(await_spark(socket.socket(fileno=int(sys.argv[2])), preload))
+    elif is_served_by_early_daemon():
+        return
+    else:
+        preload()
     from pyspark.daemon import manager
 
-    preload()
     manager()
+
+
+if __name__ == "__main__":
+    main()

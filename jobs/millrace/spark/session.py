@@ -20,6 +20,7 @@ from millrace.spark.class_archive import class_archive_settings
 from millrace.spark.engine import JAVA_OPTIONS, SESSION_SETTINGS
 from millrace.spark.launcher_archive import launcher_environment
 from millrace.spark.start_workers import start_workers
+from millrace.spark.submission import is_submitted
 
 ARROW_BATCH_ROWS = 2_000
 """Rows of one Arrow batch between the JVM and Python: each batch costs 0.1 ms, and larger ones gained nothing more."""
@@ -54,7 +55,6 @@ _DRIVER_JAVA, _EXECUTOR_JAVA = "spark.driver.defaultJavaOptions", "spark.executo
 LOOPBACK = "127.0.0.1"
 _HOST = "spark.driver.host"
 _BIND_ADDRESS = "spark.driver.bindAddress"
-_SUBMITTED_BY = "PYSPARK_GATEWAY_PORT"
 
 
 def own_settings(config: StreamsConfig, engine: ProcessingEngine) -> dict[str, str]:
@@ -75,11 +75,6 @@ def own_settings(config: StreamsConfig, engine: ProcessingEngine) -> dict[str, s
     allowed = java_properties(config.client_settings("consumer."))
     # Not the extra ones, which users set: virtual machines get these and those.
     return {**own, **({_DRIVER_JAVA: " ".join(allowed), _EXECUTOR_JAVA: " ".join(allowed)} if allowed else {})}
-
-
-def is_submitted() -> bool:
-    """Whether ``spark-submit`` started this process: Spark's virtual machine is up then, and has its settings."""
-    return _SUBMITTED_BY in os.environ
 
 
 def driver_address(session: SparkSession) -> tuple[str, str]:

@@ -135,6 +135,11 @@ GROUPS: Mapping[str, tuple[Variable, ...]] = {
             "",
             "Id of the multi-step operation that starts a driver, which the operation's lock lets start therefore.",
         ),
+        Variable(
+            "MILLRACE_EARLY_DAEMON",
+            "",
+            "Name of the socket by which Spark's Python daemon finds the one that the driver started before Spark.",
+        ),
     ),
     "For tests": (
         Variable(

@@ -23,8 +23,8 @@ _CAUGHT_UP_RECORDS = 3 * RECORDS_PER_S
 """Committed before something is killed: the start is over, and there is state to come back to."""
 _LIMIT_S = 180.0
 _INTERVAL_S = 0.02
-_DAEMON = "daemon"
-"""What the command lines of Spark's Python daemon and of the workers that it forks have, with either engine."""
+_DAEMON = ("millrace.spark.python_daemon", "pyspark.daemon")
+"""Modules of the Python daemon; the workers that it forks have its command line."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,12 @@ def workers_of(pid: int) -> list[psutil.Process]:
     found = []
     for process in psutil.Process(pid).children(recursive=True):
         try:
-            parent = process.parent()
-            if parent is not None and _is_daemon(parent) and _is_daemon(process):
+            parent, command = process.parent(), process.cmdline()
+            if parent is not None and any(module in command for module in _DAEMON) and parent.cmdline() == command:
                 found.append(process)
         except psutil.NoSuchProcess:  # it has ended meanwhile
             continue
     return found
-
-
-def _is_daemon(process: psutil.Process) -> bool:
-    return any(_DAEMON in word for word in process.cmdline())
 
 
 def _reached(progress: GroupProgress, wanted: Mapping[int, int], process: ContestantProcess) -> float:

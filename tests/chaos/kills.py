@@ -104,7 +104,7 @@ class Chaos:
         self.die_at(point, signal.SIGSTOP)
 
         def stopped() -> list[psutil.Process]:
-            return [each for each in self._ours("pyspark") if status_of(each) == psutil.STATUS_STOPPED]
+            return [each for each in self._ours("python_daemon") if status_of(each) == psutil.STATUS_STOPPED]
 
         found: list[psutil.Process] = wait_until(stopped, timeout_s=5, what="a stopped worker")
         (worker,) = found

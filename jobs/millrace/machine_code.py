@@ -1,6 +1,6 @@
 """Machine code for loops that Python is too slow for: written in LLVM's language, compiled by llvmlite in the process.
 
-It takes some 20 ms, no compiler of the machine's, and no file that would have to be kept.
+It takes 20 to 100 ms, no compiler of the machine's, and no file that would have to be kept.
 """
 
 from __future__ import annotations

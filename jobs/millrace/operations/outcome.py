@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from millrace.install.application import Application
 from millrace.install.files import strict_json
 from millrace.launch.observation import Observation
+from millrace.launch.observe import observe
 from millrace.operations.action import Action
 
 
@@ -34,6 +36,32 @@ class Outcome:
     steps: tuple[str, ...] = ()
     observation: Observation | None = None
     results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def observed(
+        cls,
+        application: Application,
+        operation: str,
+        action: Action,
+        text: str,
+        *,
+        steps: tuple[str, ...] = (),
+        dry_run: bool = False,
+    ) -> Outcome:
+        """Returns the outcome with what is observed of the job now; see the class.
+
+        Raises:
+            OperationError: the record of the job cannot be understood.
+        """
+        return cls(
+            application=application.name,
+            operation=operation,
+            action=action,
+            text=text,
+            dry_run=dry_run,
+            steps=steps,
+            observation=observe(application),
+        )
 
     @property
     def done(self) -> str:

@@ -7,7 +7,6 @@ from millrace.install.files import append_journal
 from millrace.install.locks import application_lock
 from millrace.install.record import JobRecord, StopCause, write_record
 from millrace.launch.driver import StopLimits, adopt_unrecorded_driver, end_driver, stop_limits, stopped
-from millrace.launch.observe import observe
 from millrace.operations.action import Action
 from millrace.operations.outcome import Outcome
 
@@ -43,15 +42,7 @@ def stop(
     directory = application.directory
 
     def outcome(action: Action, text: str, steps: tuple[str, ...] = ()) -> Outcome:
-        return Outcome(
-            application=application.name,
-            operation="stop",
-            action=action,
-            text=text,
-            dry_run=dry_run,
-            steps=steps,
-            observation=observe(application),
-        )
+        return Outcome.observed(application, "stop", action, text, steps=steps, dry_run=dry_run)
 
     if application.record is None:
         return outcome(Action.NOTHING, "it was never deployed here")

@@ -155,23 +155,18 @@ no:
   ret ptr null
 }}
 
-; The address behind a number without an exponent, or null: sign, all digits as an integer, how many, how many of them
-; behind the point, and whether there is a point. A minus before zero is refused.
-define internal ptr @number(
-    ptr %at, ptr %end, ptr %negative, ptr %number, ptr %count, ptr %fraction, ptr %pointed
-) {{
+; The address behind a number without an exponent, or null: all digits as an integer with the sign, how many, and how
+; many of them behind the point, which is not bare. A minus before zero is refused.
+define internal ptr @number(ptr %at, ptr %end, ptr %number, ptr %count, ptr %fraction) {{
 entry:
   store i64 0, ptr %number
   store i64 0, ptr %count
   store i64 0, ptr %fraction
-  store i1 false, ptr %pointed
-  store i1 false, ptr %negative
   %empty = icmp eq ptr %at, %end
   br i1 %empty, label %no, label %sign
 sign:
   %byte = load i8, ptr %at
   %minus = icmp eq i8 %byte, 45
-  store i1 %minus, ptr %negative
   %step = zext i1 %minus to i64
   %from = getelementptr i8, ptr %at, i64 %step
   %whole.end = call ptr @digits(ptr %from, ptr %end, ptr %number, ptr %count)
@@ -195,7 +190,6 @@ point.look:
   %point = icmp eq i8 %mark, 46
   br i1 %point, label %point.is, label %finish.whole
 point.is:
-  store i1 true, ptr %pointed
   %behind.point = getelementptr i8, ptr %whole.end, i64 1
   %fraction.end = call ptr @digits(ptr %behind.point, ptr %end, ptr %number, ptr %count)
   %fraction.long = icmp eq ptr %fraction.end, null
@@ -215,6 +209,9 @@ finish:
   %minus.zero = and i1 %nothing, %minus
   br i1 %minus.zero, label %no, label %yes
 yes:
+  %negated = sub i64 0, %value
+  %signed = select i1 %minus, i64 %negated, i64 %value
+  store i64 %signed, ptr %number
   ret ptr %last
 no:
   ret ptr null
@@ -223,7 +220,7 @@ no:
 ; The address behind row %i, read by the shape of %count leaves at %leaves, or null.
 define internal ptr @object(
     ptr %start, ptr %end, i64 %i, ptr %leaves, i64 %count, ptr %literals, ptr %seen,
-    ptr %size, ptr %negative, ptr %number, ptr %digits, ptr %fraction, ptr %pointed
+    ptr %size, ptr %number, ptr %digits, ptr %fraction
 ) {{
 entry:
   %i.next = add i64 %i, 1
@@ -290,8 +287,8 @@ null.string:
 scalar:
   switch i64 %kind, label %skipped [
     i64 {BOOLEAN}, label %boolean
-    i64 {INTEGER}, label %integer
-    i64 {DOUBLE}, label %double
+    i64 {INTEGER}, label %numeric
+    i64 {DOUBLE}, label %numeric
     i64 {STRING}, label %string
   ]
 string:
@@ -308,44 +305,34 @@ string.keep:
   store i32 %offset.next, ptr %offset.to
   store i8 1, ptr %valid.to
   br label %leaf.done
+numeric:
+  %number.end = call ptr @number(ptr %begin, ptr %end, ptr %number, ptr %digits, ptr %fraction)
+  %no.number = icmp eq ptr %number.end, null
+  br i1 %no.number, label %no, label %number.kind
+number.kind:
+  %value = load i64, ptr %number
+  %behind.point = load i64, ptr %fraction
+  switch i64 %kind, label %leaf.done [
+    i64 {INTEGER}, label %integer
+    i64 {DOUBLE}, label %double
+  ]
 integer:
-  %integer.end = call ptr @number(
-    ptr %begin, ptr %end, ptr %negative, ptr %number, ptr %digits, ptr %fraction, ptr %pointed
-  )
-  %no.integer = icmp eq ptr %integer.end, null
-  br i1 %no.integer, label %no, label %integer.check
-integer.check:
-  %integer.pointed = load i1, ptr %pointed
-  br i1 %integer.pointed, label %no, label %integer.keep
+  %pointed = icmp ne i64 %behind.point, 0
+  br i1 %pointed, label %no, label %integer.keep
 integer.keep:
-  %integer.value = load i64, ptr %number
-  %integer.minus = load i1, ptr %negative
-  %integer.negated = sub i64 0, %integer.value
-  %integer.signed = select i1 %integer.minus, i64 %integer.negated, i64 %integer.value
-  store i64 %integer.signed, ptr %cell.to
+  store i64 %value, ptr %cell.to
   store i8 1, ptr %valid.to
   br label %leaf.done
 double:
-  %double.end = call ptr @number(
-    ptr %begin, ptr %end, ptr %negative, ptr %number, ptr %digits, ptr %fraction, ptr %pointed
-  )
-  %no.double = icmp eq ptr %double.end, null
-  br i1 %no.double, label %no, label %double.check
-double.check:
   %double.digits = load i64, ptr %digits
   %double.long = icmp sgt i64 %double.digits, {double_digits}
   br i1 %double.long, label %no, label %double.keep
 double.keep:
-  %double.number = load i64, ptr %number
-  %double.whole = sitofp i64 %double.number to double
-  %double.fraction = load i64, ptr %fraction
-  %power.at = getelementptr double, ptr @powers, i64 %double.fraction
+  %whole = sitofp i64 %value to double
+  %power.at = getelementptr double, ptr @powers, i64 %behind.point
   %power = load double, ptr %power.at
-  %double.value = fdiv double %double.whole, %power
-  %double.minus = load i1, ptr %negative
-  %double.negated = fneg double %double.value
-  %double.signed = select i1 %double.minus, double %double.negated, double %double.value
-  store double %double.signed, ptr %cell.to
+  %double.value = fdiv double %whole, %power
+  store double %double.value, ptr %cell.to
   store i8 1, ptr %valid.to
   br label %leaf.done
 boolean:
@@ -363,7 +350,7 @@ boolean.keep:
   store i8 1, ptr %valid.to
   br label %leaf.done
 skipped:
-  switch i8 %head, label %skip.number [
+  switch i8 %head, label %numeric [
     i8 34, label %skip.string
     i8 116, label %skip.true
     i8 102, label %skip.false
@@ -377,20 +364,15 @@ skip.true:
 skip.false:
   %skip.false.end = call ptr @literal(ptr %begin, ptr %end, ptr @false.text, i64 5)
   br label %skip.done
-skip.number:
-  %skip.number.end = call ptr @number(
-    ptr %begin, ptr %end, ptr %negative, ptr %number, ptr %digits, ptr %fraction, ptr %pointed
-  )
-  br label %skip.done
 skip.done:
   %skip.end = phi ptr [ %skip.string.end, %skip.string ], [ %skip.true.end, %skip.true ],
-    [ %skip.false.end, %skip.false ], [ %skip.number.end, %skip.number ]
+    [ %skip.false.end, %skip.false ]
   %no.skip = icmp eq ptr %skip.end, null
   br i1 %no.skip, label %no, label %leaf.done
 leaf.done:
   %at.next = phi ptr [ %null.next, %is.null ], [ %null.next, %null.cell ], [ %null.next, %null.string ],
-    [ %string.end, %string.keep ], [ %integer.end, %integer.keep ], [ %double.end, %double.keep ],
-    [ %boolean.end, %boolean.keep ], [ %skip.end, %skip.done ]
+    [ %string.end, %string.keep ], [ %number.end, %number.kind ], [ %number.end, %integer.keep ],
+    [ %number.end, %double.keep ], [ %boolean.end, %boolean.keep ], [ %skip.end, %skip.done ]
   %f.next = add i64 %f, 1
   %more = icmp slt i64 %f.next, %count
   br i1 %more, label %loop, label %no
@@ -409,11 +391,9 @@ define i64 @read(
 ) {{
 entry:
   %size = alloca i64
-  %negative = alloca i1
   %number = alloca i64
   %digits = alloca i64
   %fraction = alloca i64
-  %pointed = alloca i1
   %some = icmp slt i64 %row, %n
   br i1 %some, label %rows, label %done
 rows:
@@ -442,7 +422,7 @@ try:
   %leaf = getelementptr i64, ptr %leaves, i64 %leaf.index
   %behind = call ptr @object(
     ptr %start, ptr %end, i64 %i, ptr %leaf, i64 %leaf.count, ptr %literals, ptr %seen,
-    ptr %size, ptr %negative, ptr %number, ptr %digits, ptr %fraction, ptr %pointed
+    ptr %size, ptr %number, ptr %digits, ptr %fraction
   )
   %differs = icmp eq ptr %behind, null
   br i1 %differs, label %another, label %row.done

@@ -9,7 +9,7 @@ are left to a parser of all of JSON.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -175,6 +175,23 @@ def _leaves(wanted: pa.StructType, path: Path = ()) -> Iterator[tuple[Path, pa.D
             yield (*path, child.name), child.type
 
 
+@lru_cache(maxsize=512)
+def _scalars(wanted: pa.StructType) -> Mapping[Path, tuple[LeafKind, pa.DataType]] | None:
+    """The scalars of a schema by their paths; ``None`` where it has something else than structs and scalars."""
+    found: dict[Path, tuple[LeafKind, pa.DataType]] = {}
+    for path, type_ in _leaves(wanted):
+        kind = _kind_of(type_)
+        if kind is None:
+            return None
+        found[path] = (kind, type_)
+    return found
+
+
+def _parents(paths: Iterable[Path]) -> set[Path]:
+    """The structs that fields are in."""
+    return {path[:depth] for path in paths for depth in range(1, len(path))}
+
+
 @lru_cache(maxsize=1)
 def _kernel() -> JsonKernel | None:
     try:
@@ -193,17 +210,12 @@ def read_alike(values: pa.Array, wanted: pa.StructType) -> pa.StructArray | None
         values: binary array without nulls, not empty.
         wanted: type of the rows, as :func:`millrace.serdes.json_types.checked_type` gives it.
     """
-    kernel = _kernel()
-    types = dict(_leaves(wanted))
-    structs = {path[:depth] for path in types for depth in range(1, len(path))}
-    kinds = {path: _kind_of(leaf) for path, leaf in types.items()}
-    if kernel is None or None in kinds.values():
+    kernel, scalars = _kernel(), _scalars(wanted)
+    if kernel is None or scalars is None:
         return None
     spanned, offsets = bytes_and_offsets(values)
-    columns = {
-        path: _Cells(kind, types[path], len(values), len(spanned)) for path, kind in kinds.items() if kind is not None
-    }
-    table = _Table(columns, structs, np.empty(int(np.diff(offsets).max()) + 1, np.uint8))
+    columns = {path: _Cells(kind, type_, len(values), len(spanned)) for path, (kind, type_) in scalars.items()}
+    table = _Table(columns, _parents(columns), np.empty(int(np.diff(offsets).max()) + 1, np.uint8))
     if not _read(kernel, values, table):
         return None
     arrays = {path: cells.column() for path, cells in columns.items()}
@@ -264,8 +276,7 @@ def _read(kernel: JsonKernel, values: pa.Array, table: _Table) -> bool:
 
 def _covers(shape: _Shape, table: _Table) -> bool:
     """Whether an object has all structs of the schema, and no scalar for a struct or struct for a scalar."""
-    found = {path for _, path in shape.leaves}
-    parents = {path[:depth] for path in found for depth in range(1, len(path))}
+    parents = _parents(path for _, path in shape.leaves)
     return table.structs <= parents and parents.isdisjoint(table.columns)
 
 

@@ -98,18 +98,21 @@ def await_spark(listener: socket.socket, preload: Callable[[], None]) -> socket.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # as Spark's virtual machine, and what it starts
     _end_with_parent(signal.SIGKILL)
-    _exit_if(_has_ended(sys.stdin.fileno()))
+    if select.select([sys.stdin], [], [], 0)[0]:
+        sys.exit(0)
     began_with = _read_early(os.environ)
     with listener:
         preload()
         while True:
             ready, _, _ = select.select([listener, sys.stdin], [], [])
-            _exit_if(sys.stdin in ready)
+            if sys.stdin in ready:
+                sys.exit(0)
             connection, _ = listener.accept()
             if _user_of(connection) == os.getuid():
                 break
             connection.close()
-    _exit_if(not _take_over(connection, began_with))
+    if not _take_over(connection, began_with):
+        sys.exit(0)
     _end_with_parent(0)
     os.register_at_fork(after_in_child=connection.close)
     return connection
@@ -168,12 +171,3 @@ def _user_of(connection: socket.socket) -> int:
 
 def _end_with_parent(number: int) -> None:
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, number)
-
-
-def _has_ended(pipe: int) -> bool:
-    return bool(select.select([pipe], [], [], 0)[0])
-
-
-def _exit_if(condition: bool) -> None:
-    if condition:
-        sys.exit(0)

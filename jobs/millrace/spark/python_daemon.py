@@ -24,8 +24,6 @@ PRELOADED = (
 )
 """What workers import first, with all that it imports."""
 
-_kept: list[socket.socket] = []
-
 
 def preload() -> None:
     """Imports what workers of any application need, and do what a process does once; call it before the first fork.
@@ -58,12 +56,15 @@ def main() -> None:
     from millrace.spark.early_daemon import WAIT, await_spark, is_served_by_early_daemon
 
     if sys.argv[1] == WAIT:
-        # Kept until the end: it tells what Spark started that this one is still there.
-        _kept.append(await_spark(socket.socket(fileno=int(sys.argv[2])), preload))
-    elif is_served_by_early_daemon():
-        return
-    else:
+        # Open until the end: it tells what Spark started that this one is still there.
+        with await_spark(socket.socket(fileno=int(sys.argv[2])), preload):
+            _serve()
+    elif not is_served_by_early_daemon():
         preload()
+        _serve()
+
+
+def _serve() -> None:
     from pyspark.daemon import manager
 
     manager()

@@ -15,7 +15,6 @@ from millrace.install.record import DesiredState, JobRecord, write_record
 from millrace.install.spec import RunState, SpecFile, UpgradeMode
 from millrace.launch.changes import Changes, changes_since_launch
 from millrace.launch.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
-from millrace.launch.observe import observe
 from millrace.launch.preflight import preflight
 from millrace.operations.action import Action
 from millrace.operations.journal import refuse_held
@@ -133,9 +132,9 @@ def _another_did_it(application: Application, spec: SpecFile, progress: Callable
     record = application.record
     if record is not None and record.rejected_hash == spec.hash:
         text = f"another process went to specification {spec.hash}, which was not healthy in time, and back"
-        return _outcome(application, Action.ROLLED_BACK, text, ())
+        return Outcome.observed(application, "deploy", Action.ROLLED_BACK, text)
     if record is not None and record.spec_hash == spec.hash and not is_upgrade_to(directory, spec):
-        return _outcome(application, Action.NOTHING, "another process has gone to this specification", ())
+        return Outcome.observed(application, "deploy", Action.NOTHING, "another process has gone to this specification")
     return None
 
 
@@ -178,7 +177,7 @@ def _change(
         record = record.with_changes(owner=owner or record.owner)
         if action is Action.NOTHING:
             write_record(directory, record.with_changes(desired=DesiredState.RUNNING, restarts=0, stop_cause=None))
-            return _outcome(application, action, _runs_already(changes), ())
+            return Outcome.observed(application, "deploy", action, _runs_already(changes))
         append_journal(directory, "deploy", "differs", lines=list(changes.lines()))
         steps = [*changes.lines(), *_way_back(spec, changes, rolls_back=rolls_back)]
         steps += [f"created topic {topic}" for topic in create_topics(spec.spec)]
@@ -194,7 +193,7 @@ def _change(
             )
             assert launched.driver is not None
             steps.append(f"launched {launched.driver.name}")
-            return _outcome(application, action, reason, tuple(steps))
+            return Outcome.observed(application, "deploy", action, reason, steps=tuple(steps))
     # The steps take the lock themselves, each for as long as it needs it.
     outcome = upgrade(application, in_steps, reason=reason, progress=progress)
     return replace(outcome, operation="deploy", steps=(*steps, *outcome.steps))
@@ -233,7 +232,7 @@ def _plan(
     in_steps: UpgradePlan | None,
 ) -> Outcome:
     if action is Action.NOTHING:
-        return _outcome(application, action, _runs_already(changes), (), dry_run=True)
+        return Outcome.observed(application, "deploy", action, _runs_already(changes), dry_run=True)
     report = preflight(spec.spec, discards_state=in_steps is not None and in_steps.discards_state)
     steps = [*changes.lines()]
     steps += [f"create topic {topic}" for topic in missing_topics(spec.spec)]
@@ -246,18 +245,4 @@ def _plan(
         command = launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, application.directory).command
         steps.append("launch " + " ".join(command))
     text = "nothing is in the way" if report.ok else f"{len(report.failed)} checks fail"
-    return _outcome(application, action, text, tuple(steps), dry_run=True)
-
-
-def _outcome(
-    application: Application, action: Action, text: str, steps: tuple[str, ...], *, dry_run: bool = False
-) -> Outcome:
-    return Outcome(
-        application=application.name,
-        operation="deploy",
-        action=action,
-        text=text,
-        dry_run=dry_run,
-        steps=steps,
-        observation=observe(application),
-    )
+    return Outcome.observed(application, "deploy", action, text, steps=tuple(steps), dry_run=True)

@@ -7,7 +7,6 @@ from millrace.install.files import append_journal
 from millrace.install.locks import application_lock
 from millrace.install.record import DesiredState, StopCause, write_record
 from millrace.launch.driver import adopt_unrecorded_driver
-from millrace.launch.observe import observe
 from millrace.operations.action import Action
 from millrace.operations.outcome import Outcome
 from millrace.supervise.deploy import deploy
@@ -39,13 +38,7 @@ def take_over_supervision(application: Application, *, owner: str) -> Outcome:
         assert record is not None
         stopped = record.desired is DesiredState.STOPPED
         if stopped and record.stop_cause is not StopCause.TASK_KILLED:
-            return Outcome(
-                application=application.name,
-                operation="supervise",
-                action=Action.STOPPED,
-                text=record.last_reason,
-                observation=observe(application),
-            )
+            return Outcome.observed(application, "supervise", Action.STOPPED, record.last_reason)
         record = adopt_unrecorded_driver(directory, record, operation="supervise")
         write_record(directory, record.with_changes(owner=owner))
         append_journal(directory, "supervise", "owner", owner=owner, before=record.owner)

@@ -67,14 +67,7 @@ def reconcile(application: Application, *, dry_run: bool = False) -> Outcome:
     """
     directory = application.directory
     if application.record is None:
-        return Outcome(
-            application=application.name,
-            operation="reconcile",
-            action=Action.NOTHING,
-            text="it was never deployed here",
-            dry_run=dry_run,
-            observation=observe(application),
-        )
+        return Outcome.observed(application, "reconcile", Action.NOTHING, "it was never deployed here", dry_run=dry_run)
     if not dry_run and (resumed := resume_upgrade(application)) is not None:
         return replace(resumed, operation="reconcile")
     reconciliation = _Reconciliation(application, dry_run=dry_run)

@@ -29,7 +29,7 @@ def joint_nodes(sub_topology: SubTopology) -> dict[str, tuple[ProcessorNode, ...
     return {node.name: tuple(members) for members in groups.values() for node in members}
 
 
-def feeds(sub_topology: SubTopology) -> dict[str, list[str]]:
+def predecessors(sub_topology: SubTopology) -> dict[str, list[str]]:
     """For each node the nodes that must have run before it: its parents, and the writers of the tables it looks up.
 
     For a node that runs together with others also their parents.
@@ -51,7 +51,7 @@ def feeds(sub_topology: SubTopology) -> dict[str, list[str]]:
 
 def schedule(sub_topology: SubTopology) -> tuple[Node, ...]:
     """The nodes in an order in which everything that feeds a node comes before it; otherwise as in the topology."""
-    before = feeds(sub_topology)
+    before = predecessors(sub_topology)
     remaining = list(sub_topology.nodes)
     done: set[str] = set()
     scheduled: list[Node] = []
@@ -66,7 +66,7 @@ def schedule(sub_topology: SubTopology) -> tuple[Node, ...]:
 def reconverging(sub_topology: SubTopology, fed: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
     """Nodes whose children's ways meet again, in a node, a table, a topic or another task: there their place counts."""
     followers: dict[str, set[str]] = {}
-    for name, before in feeds(sub_topology).items():
+    for name, before in predecessors(sub_topology).items():
         for feed in before:
             followers.setdefault(feed, set()).add(name)
     topics_are_chosen = any(sink.topic is None for sink in sub_topology.sinks)

@@ -44,54 +44,57 @@ from millrace.task.processor import JointProcessor, Processor, TaskContext
 from millrace.topology import foreign_key_join, operators
 from millrace.topology.nodes import ProcessorNode
 
-_PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
-    operators.Filter: lambda name, operator, task: FilterProcessor(name, operator, failures=task.failures),
-    operators.Branch: lambda name, operator, task: BranchProcessor(name, operator, failures=task.failures),
-    operators.PassThrough: lambda name, operator, _: PassThroughProcessor(name, operator),
-    operators.DropNullKeys: lambda name, operator, task: DropNullKeysProcessor(name, operator, failures=task.failures),
-    operators.Map: lambda name, operator, task: MapProcessor(name, operator, failures=task.failures),
-    operators.MapValues: lambda name, operator, task: MapValuesProcessor(name, operator, failures=task.failures),
-    operators.SelectKey: lambda name, operator, task: SelectKeyProcessor(name, operator, failures=task.failures),
-    operators.Peek: lambda name, operator, task: PeekProcessor(name, operator, failures=task.failures),
-    operators.FlatMap: lambda name, operator, task: FlatMapProcessor(name, operator, failures=task.failures),
-    operators.FlatMapValues: lambda name, operator, task: FlatMapValuesProcessor(
-        name, operator, failures=task.failures
-    ),
-    operators.StreamAggregate: lambda name, operator, task: StreamAggregateProcessor(
-        name, operator, failures=task.failures, stores=task.stores
-    ),
-    operators.WindowedAggregate: lambda name, operator, task: WindowedAggregateProcessor(
-        name,
-        operator,
-        failures=task.failures,
-        stores=task.stores,
-        stream_times=task.stream_times,
-        held_back=task.held_back,
-    ),
-    operators.SlidingAggregate: lambda name, operator, task: SlidingAggregateProcessor(
-        name,
-        operator,
-        failures=task.failures,
-        stores=task.stores,
-        stream_times=task.stream_times,
-        held_back=task.held_back,
-    ),
-    operators.SessionAggregate: lambda name, operator, task: SessionAggregateProcessor(
-        name,
-        operator,
-        failures=task.failures,
-        stores=task.stores,
-        stream_times=task.stream_times,
-        held_back=task.held_back,
-    ),
-    operators.CogroupMerge: lambda name, operator, _: PassThroughProcessor(name, operator),
-    operators.TableSource: lambda name, operator, task: TableSourceProcessor(
-        name, operator, failures=task.failures, stores=task.stores
-    ),
-    operators.TableToStream: lambda name, operator, _: TableToStreamProcessor(name, operator),
-    operators.StreamTableJoin: lambda name, operator, task: StreamTableJoinProcessor(
+_Create = Callable[[str, Any, TaskContext], Processor]
+
+
+def _alone(make: Callable[..., Processor]) -> _Create:
+    return lambda name, operator, _: make(name, operator)
+
+
+def _reporting(make: Callable[..., Processor]) -> _Create:
+    return lambda name, operator, task: make(name, operator, failures=task.failures)
+
+
+def _with_stores(make: Callable[..., Processor]) -> _Create:
+    return lambda name, operator, task: make(name, operator, failures=task.failures, stores=task.stores)
+
+
+def _in_stream_time(make: Callable[..., Processor]) -> _Create:
+    return lambda name, operator, task: make(
         name, operator, failures=task.failures, stores=task.stores, stream_times=task.stream_times
-    ),
+    )
+
+
+def _holding_back(make: Callable[..., Processor]) -> _Create:
+    return lambda name, operator, task: make(
+        name,
+        operator,
+        failures=task.failures,
+        stores=task.stores,
+        stream_times=task.stream_times,
+        held_back=task.held_back,
+    )
+
+
+_PROCESSORS: dict[type[Any], _Create] = {
+    operators.Filter: _reporting(FilterProcessor),
+    operators.Branch: _reporting(BranchProcessor),
+    operators.PassThrough: _alone(PassThroughProcessor),
+    operators.DropNullKeys: _reporting(DropNullKeysProcessor),
+    operators.Map: _reporting(MapProcessor),
+    operators.MapValues: _reporting(MapValuesProcessor),
+    operators.SelectKey: _reporting(SelectKeyProcessor),
+    operators.Peek: _reporting(PeekProcessor),
+    operators.FlatMap: _reporting(FlatMapProcessor),
+    operators.FlatMapValues: _reporting(FlatMapValuesProcessor),
+    operators.StreamAggregate: _with_stores(StreamAggregateProcessor),
+    operators.WindowedAggregate: _holding_back(WindowedAggregateProcessor),
+    operators.SlidingAggregate: _holding_back(SlidingAggregateProcessor),
+    operators.SessionAggregate: _holding_back(SessionAggregateProcessor),
+    operators.CogroupMerge: _alone(PassThroughProcessor),
+    operators.TableSource: _with_stores(TableSourceProcessor),
+    operators.TableToStream: _alone(TableToStreamProcessor),
+    operators.StreamTableJoin: _in_stream_time(StreamTableJoinProcessor),
     operators.StreamGlobalTableJoin: lambda name, operator, task: StreamGlobalTableJoinProcessor(
         name,
         operator,
@@ -99,42 +102,21 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
         store=task.open_global_store(operator.store),
         spec=task.global_stores[operator.store],
     ),
-    operators.JoinBuffer: lambda name, operator, _: PassThroughProcessor(name, operator),
-    operators.StreamSelfJoin: lambda name, operator, task: StreamSelfJoinProcessor(
-        name, operator, failures=task.failures, stores=task.stores, stream_times=task.stream_times
-    ),
+    operators.JoinBuffer: _alone(PassThroughProcessor),
+    operators.StreamSelfJoin: _in_stream_time(StreamSelfJoinProcessor),
     operators.ProcessRecords: UserProcessor,
-    operators.TableFilter: lambda name, operator, task: TableFilterProcessor(
-        name, operator, failures=task.failures, stores=task.stores
-    ),
-    operators.TableMapValues: lambda name, operator, task: TableMapValuesProcessor(
-        name, operator, failures=task.failures, stores=task.stores
-    ),
+    operators.TableFilter: _with_stores(TableFilterProcessor),
+    operators.TableMapValues: _with_stores(TableMapValuesProcessor),
     operators.TableTransformValues: TableTransformValuesProcessor,
-    operators.TableJoinSide: lambda name, operator, task: TableJoinSideProcessor(
-        name, operator, failures=task.failures, stores=task.stores
-    ),
-    operators.TableJoinMerge: lambda name, operator, task: TableJoinMergeProcessor(
-        name, operator, failures=task.failures, stores=task.stores
-    ),
-    operators.TableSelect: lambda name, operator, task: TableSelectProcessor(name, operator, failures=task.failures),
-    operators.TableAggregate: lambda name, operator, task: TableAggregateProcessor(
-        name, operator, failures=task.failures, stores=task.stores
-    ),
-    operators.TableSuppress: lambda name, operator, task: SuppressProcessor(
-        name,
-        operator,
-        failures=task.failures,
-        stores=task.stores,
-        stream_times=task.stream_times,
-        held_back=task.held_back,
-    ),
+    operators.TableJoinSide: _with_stores(TableJoinSideProcessor),
+    operators.TableJoinMerge: _with_stores(TableJoinMergeProcessor),
+    operators.TableSelect: _reporting(TableSelectProcessor),
+    operators.TableAggregate: _with_stores(TableAggregateProcessor),
+    operators.TableSuppress: _holding_back(SuppressProcessor),
     foreign_key_join.SubscriptionSend: lambda name, operator, task: SubscriptionSendProcessor(
         name, operator, failures=task.failures, partition=task.partition
     ),
-    foreign_key_join.SubscriptionJoin: lambda name, operator, task: SubscriptionJoinProcessor(
-        name, operator, failures=task.failures, stores=task.stores
-    ),
+    foreign_key_join.SubscriptionJoin: _with_stores(SubscriptionJoinProcessor),
     foreign_key_join.ResponseJoin: lambda name, operator, task: ResponseJoinProcessor(
         name,
         operator,

@@ -54,8 +54,14 @@ def test_records_are_counted_once_and_every_task_has_one_of_the_threads(sent: Se
     status = sent.application.status()
     assert status is not None
     assert set(status.task_hosts) == {f"{number}_{partition}" for number in range(2) for partition in range(4)}
-    assert list(Counter(status.task_hosts.values()).values()) == [4, 4]
+    assert has_even_threads(sent.application)
     assert {each.lag for each in status.progress.values()} == {0}
+
+
+def has_even_threads(application: Application) -> bool:
+    """Whether each of the two threads has four of the eight tasks."""
+    status = application.status()
+    return status is not None and list(Counter(status.task_hosts.values()).values()) == [4, 4]
 
 
 IDLE_S = 8.0
@@ -102,6 +108,8 @@ def test_a_thread_that_dies_at_any_point_loses_and_doubles_nothing(sent: Sent, p
 def test_a_thread_that_hangs_loses_its_tasks_to_the_other_which_dies_as_it_gives_them_back(
     sent: Sent, points: Path
 ) -> None:
+    # A thread that hangs before it has opened a task holds no directory, and would not be ended.
+    wait_until(lambda: has_even_threads(sent.application), timeout_s=60, what="tasks on both threads")
     sleeper = psutil.Process(sent.application.workers()[0])
     sleeper.suspend()
     arm(points, CrashPoint.THREAD_RELEASES)

@@ -40,9 +40,8 @@ def serde_named(name: str) -> Serde:
     """Returns the serde that a setting names.
 
     Args:
-        name: one of :data:`millrace.serdes.names.NAMED_SERDES`, a class of Kafka's ``Serdes`` (``Serdes$StringSerde``,
-            with its package or without), or ``package.module:name`` of a serde, or of a class or function without
-            arguments that makes one.
+        name: one of :data:`NAMED_SERDES`, a class of Kafka's ``Serdes`` (``Serdes$StringSerde``, with its package or
+            without), or ``package.module:name`` of a serde, or of a class or function without arguments that makes one.
 
     Raises:
         ConfigurationError: there is none of that name, or it is no serde.

@@ -30,7 +30,7 @@ from millrace.handlers import check_handler_name
 from millrace.metrics import DropReason, SilentDrop
 from millrace.serdes import NAMED_SERDES
 from millrace.serdes.checks import check_serde
-from millrace.serdes.names import check_serde_name
+from millrace.serdes.configured import check_serde_name
 
 CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 LOGIN_PREFIXES = ("security.", "sasl.", "ssl.", "https.")

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from millrace.avro_branches import without_branch
+
 _EXACT_DIGITS = 15
 """Decimals of so many digits come back from the nearest double, unless they are next to nothing."""
 _LONGEST_INTEGER = 308
@@ -251,9 +253,6 @@ def _other(value: Any) -> Any:
         if not value.is_finite():
             raise ValueError(" has a number that is not finite")
         return orjson.Fragment(str(value))
-    # The serdes bring Arrow, which a client that only asks need not have.
-    from millrace.serdes.avro_branches import without_branch
-
     plain = without_branch(value)
     if plain is not value:
         return plain

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
-from millrace_airflow.ui.gateway import LazyApp
+from millrace_airflow.ui.lazy_app import LazyApp
 
 URL_PREFIX = "/millrace"
 

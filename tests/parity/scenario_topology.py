@@ -35,8 +35,9 @@ from millrace.dsl import (
 )
 from millrace.serdes import JsonSerde, LongSerde, Serde, SessionWindowedSerde, StringSerde, TimeWindowedSerde
 from millrace.topology.nodes import SinkNode
+from millrace.topology.parts import full_topic_name
 from millrace.topology.store_builders import StoreSupplier
-from millrace.topology.topology import FrozenTopology, full_topic_name
+from millrace.topology.topology import FrozenTopology
 from tests.parity.functions import (
     AGGREGATES,
     BUILT_IN_AGGREGATORS,

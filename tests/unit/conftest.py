@@ -17,7 +17,7 @@ LONGEST_FIRST = (
     "install/launchers/test_kubernetes.py",
     "cli/test_commands.py",
     "task/test_batches.py",
-    "airflow/test_supervise_trigger.py",
+    "airflow/triggers/test_supervise.py",
     "serdes/test_json.py",
     "driver/test_driver.py",
     "project/test_commands.py",

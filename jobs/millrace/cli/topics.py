@@ -120,7 +120,7 @@ class _Broker:
     def __init__(self, servers: str, login: Path | None) -> None:
         from confluent_kafka.admin import AdminClient
 
-        from millrace.install.connection import read_login
+        from millrace.install.named_cluster import read_login
         from millrace.kafka.clients import base_settings
 
         self.servers = servers

@@ -33,9 +33,10 @@ from millrace.sizing import (
 )
 from millrace.spark.engine import engine_of
 from millrace.topology.layout import TopologyLayout
+from millrace.topology.parts import SubTopology
 from millrace.topology.source_topics import with_matched_topics
 from millrace.topology.stores import StoreBackend
-from millrace.topology.topology import FrozenTopology, SubTopology
+from millrace.topology.topology import FrozenTopology
 
 BATCH_FLOOR_S = {ProcessingEngine.STREAM_THREADS: TRANSACTION_S, ProcessingEngine.MICRO_BATCHES: 0.4}
 """Shortest time between two commits of a task, seconds: shorter intervals are not reached. Measured on two cores."""

@@ -22,9 +22,10 @@ from millrace.sizing.logs import MIN_CLEANABLE_DIRTY_RATIO, SEGMENT_BYTES, SEGME
 from millrace.sizing.state import WINDOW_KEY_BYTES
 from millrace.topology.foreign_key_join import SubscriptionReceive
 from millrace.topology.operators import StreamTableJoin, TableSuppress, WindowedAggregate
+from millrace.topology.parts import SubTopology
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.summary import owners_of, written_by
-from millrace.topology.topology import FrozenTopology, SubTopology
+from millrace.topology.topology import FrozenTopology
 
 # In a changelog the key of a window has no segment before it.
 _CHANGELOG_WINDOW_KEY_BYTES = WINDOW_KEY_BYTES - 8

@@ -126,6 +126,7 @@ class Application:
         Raises:
             ConfigurationError: there is no valid specification.
         """
+        # It brings Kafka's client, which most of what holds an application does not need.
         from millrace.install.connection import admin_of
 
         return admin_of(self.config)

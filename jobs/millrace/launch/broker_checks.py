@@ -15,7 +15,8 @@ from millrace.topology.diff import ChangeKind, TopologyDiff, diff
 from millrace.topology.labels import written_topic
 from millrace.topology.layout import ApplicationTopics, TopologyLayout
 from millrace.topology.naming import colliding_names
-from millrace.topology.topology import FrozenTopology, full_topic_name
+from millrace.topology.parts import full_topic_name
+from millrace.topology.topology import FrozenTopology
 
 
 def broker_checks(

@@ -1,22 +1,19 @@
 """The index of an application's savepoints, a small local file for readers that must not wait, such as a form.
 
 The repository may be far away. The file is written again by everything here that looks at a repository or changes it;
-what others put there is known after the next look.
+what others put there is known after the next look. DAG files import this module and must be parsed fast, so it knows
+nothing of manifests and repositories.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from millrace.errors import OperationError
 from millrace.install.files import now_text, read_json, write_json
 from millrace.install.home import ApplicationDirectory
-
-if TYPE_CHECKING:
-    # DAG files import this module, and must be parsed fast.
-    from millrace.operations.savepoints.manifest import Manifest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,23 +35,13 @@ class KnownSavepoint:
     reason: str = ""
 
 
-def write_index(directory: ApplicationDirectory, manifests: Iterable[Manifest]) -> None:
+def write_index(directory: ApplicationDirectory, known: Iterable[KnownSavepoint]) -> None:
     """Replaces an application's file.
 
     Args:
         directory: the application's directory.
-        manifests: all savepoints that the repository has, the oldest first.
+        known: all savepoints that the repository has, the oldest first.
     """
-    known = [
-        KnownSavepoint(
-            name=each.name,
-            state=str(each.state),
-            created_at=each.created_at,
-            bytes=each.size,
-            reason=each.reason[:200],
-        )
-        for each in manifests
-    ]
     write_json(directory.savepoints, {"written_at": now_text(), "savepoints": [asdict(each) for each in known]})
 
 

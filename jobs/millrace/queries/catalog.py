@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from millrace.kafka.murmur2 import partition_for
 from millrace.queries.refusals import QueryRefusedError, Reason
 from millrace.queries.requests import Operation
+from millrace.topology.parts import full_topic_name
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
-from millrace.topology.topology import FrozenTopology, full_topic_name
+from millrace.topology.topology import FrozenTopology
 
 OPERATIONS: dict[StoreKind, tuple[Operation, ...]] = {
     StoreKind.KEY_VALUE: (Operation.GET, Operation.GET_MANY, Operation.RANGE, Operation.PREFIX, Operation.ALL),

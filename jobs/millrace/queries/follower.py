@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from millrace.logs import configure_logs
-from millrace.queries.local_tasks import LocalTasks, TaskId
-from millrace.queries.requests import Found, Lookup, StoreQuery, View
+from millrace.queries.local_tasks import LocalTasks
+from millrace.queries.requests import Found, Lookup, StoreQuery, TaskId, View
 from millrace.topology.stores import StoreSpec
 
 LENGTH = struct.Struct(">I")

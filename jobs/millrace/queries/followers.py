@@ -14,9 +14,8 @@ from typing import cast
 import structlog
 
 from millrace.queries.follower import LENGTH, Ask, CatchUp, Follow, encode
-from millrace.queries.local_tasks import TaskId
 from millrace.queries.refusals import QueryRefusedError, Reason
-from millrace.queries.requests import Found, Lookup, StoreAnswer, StoreQuery, View
+from millrace.queries.requests import Found, Lookup, StoreAnswer, StoreQuery, TaskId, View
 
 _log = structlog.get_logger(__name__)
 _PACKAGES = Path(__file__).resolve().parents[2]

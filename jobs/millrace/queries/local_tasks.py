@@ -13,7 +13,7 @@ import structlog
 from millrace.errors import StateError
 from millrace.queries.reader import look_up, read
 from millrace.queries.refusals import QueryRefusedError, Reason
-from millrace.queries.requests import Entry, Lookup, StoreAnswer, StoreQuery, View
+from millrace.queries.requests import Entry, Lookup, StoreAnswer, StoreQuery, TaskId, View
 from millrace.queries.secondary import Secondary
 from millrace.state import StateDirectory
 from millrace.state.directory import DATABASE_DIRECTORY
@@ -21,9 +21,6 @@ from millrace.topology.stores import StoreSpec
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
-
-TaskId = tuple[int, int]
-"""Sub-topology and partition."""
 
 
 class LocalTasks:

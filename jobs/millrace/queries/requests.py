@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     # The client, which imports this module, should not need Arrow.
-    from millrace.queries.local_tasks import TaskId
     from millrace.state import TaskPosition
 
+TaskId = tuple[int, int]
+"""Sub-topology and partition."""
 BASE64 = "base64:"
 """What a key that is given as its bytes begins with."""
 MAX_LIMIT = 1_000

@@ -11,10 +11,9 @@ from millrace.driver.status import ApplicationStatus
 from millrace.queries.admission import Admission, TaskView
 from millrace.queries.answers import Abouts, shown
 from millrace.queries.catalog import OPERATIONS, Catalog, CatalogEntry
-from millrace.queries.local_tasks import TaskId
 from millrace.queries.parameters import Page, Parameters, bad_request
 from millrace.queries.refusals import QueryRefusedError, Reason
-from millrace.queries.requests import KEYED, Found, Lookup, Operation, StoreAnswer, StoreQuery, View
+from millrace.queries.requests import KEYED, Found, Lookup, Operation, StoreAnswer, StoreQuery, TaskId, View
 from millrace.queries.values import json_value
 
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import orjson
 
+from millrace.avro_branches import without_branch
 from millrace.errors import SerializationError
 from millrace.json_numbers import loads
 from millrace.queries.refusals import QueryRefusedError, Reason
@@ -27,7 +28,6 @@ from millrace.serdes import (
     ShortSerde,
     StringSerde,
 )
-from millrace.serdes.avro_branches import without_branch
 from millrace.serdes.uuids import UUIDSerde
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from millrace.serdes.avro import AvroSerde, topic_record_subject, topic_subject
 from millrace.serdes.base import Serde, WindowedSerializer
+from millrace.serdes.configured import serde_named
 from millrace.serdes.functions import FunctionSerde, serde_from
 from millrace.serdes.json import JsonSerde
-from millrace.serdes.names import NAMED_SERDES, serde_by_name, serde_named
+from millrace.serdes.names import NAMED_SERDES, serde_by_name
 from millrace.serdes.numbers import DoubleSerde, FloatSerde, IntegerSerde, LongSerde, ShortSerde
 from millrace.serdes.primitives import BytesSerde, StringSerde
 from millrace.serdes.session_windowed import SessionWindowedSerde, serialize_sessions

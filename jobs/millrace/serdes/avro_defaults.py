@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from millrace.serdes.avro_branches import with_branch
+from millrace.avro_branches import with_branch
 from millrace.serdes.avro_logical import from_raw
 from millrace.serdes.avro_schema import MISSING, AvroType, Mode, SchemaError, labels_of
 from millrace.serdes.avro_unions import undecided

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import numpy as np
 
-from millrace.serdes.avro_branches import AvroDecimal, with_bytes
+from millrace.avro_branches import AvroDecimal, with_bytes
 from millrace.serdes.avro_schema import AvroType
 from millrace.serdes.times import BeyondDatetime, TimeUnit
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.serdes.avro_branches import with_branch
+from millrace.avro_branches import with_branch
 from millrace.serdes.avro_defaults import default_maker
 from millrace.serdes.avro_logical import from_raw, kind_of, unit_of
 from millrace.serdes.avro_raw import MALFORMED

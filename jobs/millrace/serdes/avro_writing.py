@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.serdes.avro_branches import branch_of
+from millrace.avro_branches import branch_of
 from millrace.serdes.avro_defaults import default_maker
 from millrace.serdes.avro_logical import EXACT, LOOSE, to_raw
 from millrace.serdes.avro_schema import MISSING, AvroField, AvroType, labels_of

@@ -8,6 +8,7 @@ from typing import Any
 from millrace.callables import refuse_async
 from millrace.errors import ConfigurationError, MillraceError
 from millrace.serdes.base import Serde
+from millrace.serdes.names import NAMED_SERDES
 
 _MEMBERS = ("arrow_type", "serialize", "deserialize", "serialize_column", "deserialize_column")
 
@@ -43,8 +44,6 @@ def check_serde(value: Any, *, what: str, error: type[MillraceError] = Configura
 
 def serde_remedy(value: Any) -> str:
     """Returns what to pass instead of ``value``."""
-    from millrace.serdes.names import NAMED_SERDES
-
     if isinstance(value, type) and hasattr(value, "serialize"):
         return f"pass an object of it: {value.__name__}()"
     if isinstance(value, str) and value in NAMED_SERDES:

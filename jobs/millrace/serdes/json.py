@@ -80,7 +80,7 @@ class JsonSerde:
         return not self.round_doubles and self.arrow_type is not None and has_doubles(self.arrow_type)
 
     def serialize(self, value: Any) -> bytes:
-        """Compact JSON of one value.
+        """Returns one value as compact JSON.
 
         Raises:
             SerializationError: JSON or the schema does not have such a value.
@@ -97,7 +97,7 @@ class JsonSerde:
             ) from error
 
     def deserialize(self, data: bytes) -> Any:
-        """The value in ``data``: with a schema a dict with exactly its fields.
+        """Returns the value in ``data``: with a schema a dict with exactly its fields.
 
         Raises:
             SerializationError: it is not JSON, or does not fit the schema.
@@ -118,7 +118,7 @@ class JsonSerde:
             ) from error
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """Compact JSON of each row of a struct array, built in columns.
+        """Returns each row of a struct array as compact JSON, built in columns.
 
         Raises:
             SerializationError: the rows do not fit the schema, a number is not finite, or there is no schema.
@@ -130,7 +130,7 @@ class JsonSerde:
         return pc.if_else(rows.is_valid(), text, pa.scalar(None, pa.binary()))
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
-        """The rows of a binary array of JSON objects.
+        """Returns the rows of a binary array of JSON objects.
 
         Raises:
             SerializationError: at least one value is malformed or does not fit the schema, or there is no schema.

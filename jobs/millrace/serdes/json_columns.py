@@ -36,7 +36,7 @@ _INTEGER_MINUS_ZERO = r"-0[,}\] ]"
 def decode_objects(  # noqa: PLR0911 - one for each reason to read single values
     values: pa.Array, wanted: pa.StructType, *, round_doubles: bool = False
 ) -> pa.StructArray | None:
-    """The rows of a column whose values are JSON objects, or ``None`` where it is not certain to equal single decoding.
+    """Returns the rows of a column of JSON objects, or ``None`` where it is not certain to equal single decoding.
 
     Args:
         values: binary array without nulls, not empty.
@@ -76,7 +76,7 @@ def decode_objects(  # noqa: PLR0911 - one for each reason to read single values
 
 
 def _longest_plain_object(values: pa.Array) -> int | None:
-    """Length of the longest value if all are ``{...}`` without control characters, else ``None``."""
+    """Returns the length of the longest value if all are ``{...}`` without control characters, else ``None``."""
     spanned, offsets = bytes_and_offsets(values)
     lengths = np.diff(offsets)
     if lengths.min() < 2 or spanned.min() < 0x20:
@@ -101,7 +101,7 @@ def _parsed(joined: pa.Array, wanted: pa.StructType, longest: int, unexpected: s
 
 
 def _ignorable(values: pa.Array, text: pa.Array, longest: int) -> bool:
-    """Whether what the parser skips cannot be something that only orjson refuses."""
+    """Returns whether what the parser skips cannot be something that only orjson refuses."""
     if pc.match_substring_regex(text, _SUSPECT)[0].as_py() and pc.match_substring_regex(text, _NON_FINITE)[0].as_py():
         return False
     if longest <= _SAFE_DIGITS:
@@ -116,7 +116,7 @@ def _ignorable(values: pa.Array, text: pa.Array, longest: int) -> bool:
 
 
 def _doubles(column: pa.Array) -> list[pa.Array]:
-    """The double columns inside ``column``."""
+    """Returns the double columns inside ``column``."""
     if pa.types.is_floating(column.type):
         return [column]
     if pa.types.is_struct(column.type):
@@ -139,7 +139,7 @@ def _has_negative_zero(column: pa.Array) -> bool:
 
 
 def encode_column(column: pa.Array) -> pa.Array:
-    """Each value of ``column`` as compact JSON text, as orjson writes it; nulls are the text ``null``.
+    """Returns each value of ``column`` as compact JSON text, as orjson writes it; nulls are the text ``null``.
 
     Args:
         column: of a type that :func:`millrace.serdes.json_types.checked_type` takes.

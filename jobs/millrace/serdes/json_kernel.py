@@ -18,7 +18,7 @@ from millrace.serdes.json_scanners import DOUBLE_DIGITS, SCANNERS
 
 
 class LeafKind(IntEnum):
-    """What is taken at a leaf, and where it goes.
+    """The kind of a leaf: what is taken there, and where it goes.
 
     ``END`` is the end of the value. ``ABSENT`` takes nothing and gives a null. ``SKIPPED`` takes any scalar and gives
     nothing. The others take a null or their kind.
@@ -285,7 +285,7 @@ class JsonKernel:
 
 @lru_cache(maxsize=1)
 def json_kernel() -> JsonKernel:
-    """The loop, compiled at the first call in a process.
+    """Returns the loop, compiled at the first call in a process.
 
     Raises:
         MachineCodeUnavailableError: this machine cannot compile or run it.

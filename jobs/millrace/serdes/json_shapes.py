@@ -39,7 +39,7 @@ Path = tuple[str, ...]
 
 
 class _NoShapeError(Exception):
-    """This object cannot be read by a shape."""
+    """The error of an object that cannot be read by a shape."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class _Shape:
 
 
 def _shape_of(text: bytes) -> _Shape:
-    """The shape of an object, which is JSON.
+    """Returns the shape of an object, which is JSON.
 
     Raises:
         _NoShapeError: it has an array, an empty object, a key twice or with escapes, or is not one object.
@@ -108,7 +108,7 @@ def _behind(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
 
 @dataclass
 class _Cells:
-    """Where the kernel writes a column.
+    """The memory that the kernel writes a column into.
 
     Args:
         kind: what it takes.
@@ -135,11 +135,11 @@ class _Cells:
             self.cells = np.empty(self.rows, np.float64 if self.kind is LeafKind.DOUBLE else np.int64)
 
     def addresses(self) -> tuple[int, int, int]:
-        """Of cells, validity and strings, for the kernel's table."""
+        """Returns the addresses of cells, validity and strings, for the kernel's table."""
         return self.cells.ctypes.data, self.valid.ctypes.data, 0 if self.data is None else self.data.ctypes.data
 
     def column(self) -> pa.Array | None:
-        """The column as written; ``None`` where an integer does not fit into its type."""
+        """Returns the column as written; ``None`` where an integer does not fit into its type."""
         nulls = int(self.rows - np.count_nonzero(self.valid))
         mask = self.valid == 0 if nulls else None
         if self.data is not None:
@@ -177,7 +177,7 @@ def _leaves(wanted: pa.StructType, path: Path = ()) -> Iterator[tuple[Path, pa.D
 
 @lru_cache(maxsize=512)
 def _scalars(wanted: pa.StructType) -> Mapping[Path, tuple[LeafKind, pa.DataType]] | None:
-    """The scalars of a schema by their paths; ``None`` where it has something else than structs and scalars."""
+    """Returns the scalars of a schema by their paths; ``None`` where it has something else than structs and scalars."""
     found: dict[Path, tuple[LeafKind, pa.DataType]] = {}
     for path, type_ in _leaves(wanted):
         kind = _kind_of(type_)
@@ -188,7 +188,7 @@ def _scalars(wanted: pa.StructType) -> Mapping[Path, tuple[LeafKind, pa.DataType
 
 
 def _parents(paths: Iterable[Path]) -> set[Path]:
-    """The structs that fields are in."""
+    """Returns the structs that fields are in."""
     return {path[:depth] for path in paths for depth in range(1, len(path))}
 
 
@@ -204,7 +204,7 @@ def _kernel() -> JsonKernel | None:
 
 
 def read_alike(values: pa.Array, wanted: pa.StructType) -> pa.StructArray | None:
-    """The rows of a column of JSON objects that are written alike, or ``None`` where they are not.
+    """Returns the rows of a column of JSON objects that are written alike, or ``None`` where they are not.
 
     Args:
         values: binary array without nulls, not empty.
@@ -224,7 +224,7 @@ def read_alike(values: pa.Array, wanted: pa.StructType) -> pa.StructArray | None
 
 @dataclass(frozen=True)
 class _Table:
-    """What the kernel writes into.
+    """The memory that the kernel writes all columns into.
 
     Args:
         columns: by the paths of the schema's scalars.
@@ -238,7 +238,7 @@ class _Table:
 
 
 def _read(kernel: JsonKernel, values: pa.Array, table: _Table) -> bool:
-    """Whether the kernel has read all rows, with shapes that are found on the way."""
+    """Reads the rows with shapes that are found on the way, and returns whether the kernel has read all of them."""
     spanned, offsets = bytes_and_offsets(values)
     seen = np.zeros(1, np.uint8)
     shapes: list[_Shape] = []
@@ -275,13 +275,13 @@ def _read(kernel: JsonKernel, values: pa.Array, table: _Table) -> bool:
 
 
 def _covers(shape: _Shape, table: _Table) -> bool:
-    """Whether an object has all structs of the schema, and no scalar for a struct or struct for a scalar."""
+    """Returns whether an object has all structs of the schema, and no scalar for a struct or struct for a scalar."""
     parents = _parents(path for _, path in shape.leaves)
     return table.structs <= parents and parents.isdisjoint(table.columns)
 
 
 def _written(shapes: list[_Shape], table: _Table) -> tuple[np.ndarray[Any, Any], ...]:
-    """Shapes, leaves and literals as the kernel reads them."""
+    """Returns shapes, leaves and literals as the kernel reads them."""
     index: list[tuple[int, int]] = []
     leaves: list[tuple[int, ...]] = []
     literals = bytearray()

@@ -27,7 +27,7 @@ class _FixedWidthSerde:
         return self._TYPE
 
     def serialize(self, value: Any) -> bytes:
-        """The big-endian bytes of ``value``.
+        """Returns the big-endian bytes of ``value``.
 
         Raises:
             SerializationError: the value is no number of this type, or does not fit.
@@ -38,7 +38,7 @@ class _FixedWidthSerde:
             raise SerializationError(f"{value!r} does not fit into {self._TYPE}.") from error
 
     def deserialize(self, data: bytes) -> Any:
-        """The number in ``data``.
+        """Returns the number in ``data``.
 
         Raises:
             SerializationError: the length is wrong.
@@ -48,7 +48,7 @@ class _FixedWidthSerde:
         return self._FORMAT.unpack(data)[0]
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
-        """The big-endian bytes of each number.
+        """Returns the big-endian bytes of each number.
 
         Raises:
             SerializationError: the values are no numbers of this type, or do not fit.
@@ -60,7 +60,7 @@ class _FixedWidthSerde:
         return fixed_width_binary(pc.fill_null(numbers, zero).to_numpy().astype(self._WIRE), pc.is_valid(numbers))
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
-        """The numbers of a binary array.
+        """Returns the numbers of a binary array.
 
         Raises:
             SerializationError: at least one value has the wrong length.

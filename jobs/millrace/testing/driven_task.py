@@ -12,7 +12,7 @@ from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
 from millrace.testing.metrics import TaskCounts, TaskSizes
 from millrace.testing.topics import RawRecord, input_batch
-from millrace.topology.topology import SubTopology
+from millrace.topology.parts import SubTopology
 
 
 class DrivenTask:

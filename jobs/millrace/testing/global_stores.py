@@ -11,7 +11,7 @@ from millrace.state import KeyValueStore, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch, OutputBuffer
 from millrace.task.global_state import GlobalState
 from millrace.testing.topics import RawRecord, input_batch
-from millrace.topology.topology import GlobalStore
+from millrace.topology.parts import GlobalStore
 
 
 class DrivenGlobalStore:

@@ -14,7 +14,8 @@ from millrace.task.records import concat_orders, sorted_places
 from millrace.task.serialization import or_default
 from millrace.testing.topics import RawRecord, TestRecord, decoded
 from millrace.topology.layout import ApplicationTopics
-from millrace.topology.topology import FrozenTopology, full_topic_name
+from millrace.topology.parts import full_topic_name
+from millrace.topology.topology import FrozenTopology
 
 _BYTES = (BytesSerde(), BytesSerde())
 

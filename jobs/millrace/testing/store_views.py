@@ -19,8 +19,8 @@ from millrace.state.layout import WINDOW_SUFFIX_BYTES
 from millrace.task.serialization import or_default
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
 from millrace.topology.operators import StreamStreamJoin
+from millrace.topology.parts import SubTopology
 from millrace.topology.stores import StoreKind, StoreSpec
-from millrace.topology.topology import SubTopology
 
 
 class TestJoinStore:

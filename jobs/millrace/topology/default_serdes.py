@@ -17,11 +17,12 @@ from millrace.serdes.subscriptions import CombinedKeySerde, ResponseSerde, Subsc
 from millrace.serdes.unset import UnsetSerde
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import StreamStreamJoin
+from millrace.topology.parts import GlobalStore, SubTopology
 from millrace.topology.serde_flow import check_serdes
 from millrace.topology.serde_places import repartition_option, store_argument, store_text, topic_text
 from millrace.topology.stores import StoreSpec
 from millrace.topology.summary import owners_of
-from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
+from millrace.topology.topology import FrozenTopology
 
 T = TypeVar("T")
 

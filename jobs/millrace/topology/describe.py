@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from millrace.topology.java_order import TreeOrder, hash_order
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from millrace.topology.parts import GlobalStore, SubTopology, TopologyParts
 from millrace.topology.topic_extractors import extractor_text
-from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
 
 
-def describe(topology: FrozenTopology) -> str:
+def describe(topology: TopologyParts) -> str:
     """Returns the description of ``topology``."""
     return "Topologies:\n " + "".join("  " + _describe_part(part) for part in topology.parts)
 

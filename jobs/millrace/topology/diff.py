@@ -10,8 +10,8 @@ from typing import Any
 from millrace.errors import TopologyError
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.naming import is_generated_store_name
+from millrace.topology.parts import TopologyParts
 from millrace.topology.summary import SUMMARY_VERSION, summarize
-from millrace.topology.topology import FrozenTopology
 
 _ON_UPDATE = EmitStrategy.WINDOW_UPDATE.value
 
@@ -81,7 +81,7 @@ _MEANING = {
 """What a change means, where the fact alone does not say."""
 
 
-def diff(old_summary: Mapping[str, Any], new: FrozenTopology) -> TopologyDiff:
+def diff(old_summary: Mapping[str, Any], new: TopologyParts) -> TopologyDiff:
     """Compares the running topology's summary with the topology to be deployed.
 
     Args:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 
+from millrace.topology.parts import TopologyParts
 from millrace.topology.summary import summarize
-from millrace.topology.topology import FrozenTopology
 
 _HEX_DIGITS = 12
 
 
-def fingerprint(topology: FrozenTopology) -> str:
+def fingerprint(topology: TopologyParts) -> str:
     """Returns 12 hexadecimal digits of the SHA-256 of the summary's canonical JSON.
 
     It covers names, kinds of operators, windows, stores, serdes and topics, and not the code of callables: it stays

@@ -40,11 +40,12 @@ from millrace.topology.operators import (
     may_look_up_global_store,
 )
 from millrace.topology.partitioners import Partitioner
+from millrace.topology.parts import GlobalStore, SubTopology
 from millrace.topology.source_topics import check_pattern, co_partition_groups
 from millrace.topology.stores import StoreSpec
 from millrace.topology.table_plan import TablePlan, plan_tables
 from millrace.topology.topic_names import check_topic_names
-from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
+from millrace.topology.topology import FrozenTopology
 from millrace.topology.versioned_plan import check_grace, with_versioned_semantics
 
 

@@ -12,10 +12,11 @@ from functools import cached_property
 from typing import Any
 
 from millrace.topology.partitions import repartition_partition_counts
+from millrace.topology.parts import SubTopology, full_topic_name
 from millrace.topology.stores import changelog_topic_name
 from millrace.topology.summary import numbered_parts
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import FrozenTopology, SubTopology, full_topic_name
+from millrace.topology.topology import FrozenTopology
 
 
 def task_name(sub_topology: int, partition: int) -> str:

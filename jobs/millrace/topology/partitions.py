@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from millrace.errors import TopologyError
-from millrace.topology.topology import FrozenTopology, SubTopology
+from millrace.topology.parts import SubTopology
+from millrace.topology.topology import FrozenTopology
 
 
 def repartition_partition_counts(topology: FrozenTopology, partitions: Mapping[str, int]) -> dict[str, int]:

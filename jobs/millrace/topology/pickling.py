@@ -15,7 +15,8 @@ from typing import Any
 
 from millrace.callables import callable_name
 from millrace.errors import TopologyError
-from millrace.topology.topology import FrozenTopology, SubTopology
+from millrace.topology.parts import SubTopology
+from millrace.topology.topology import FrozenTopology
 
 _DEEPEST = 8
 

@@ -12,7 +12,8 @@ from html import escape
 from millrace.topology.labels import label
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import looked_up_table, may_look_up_global_store
-from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
+from millrace.topology.parts import GlobalStore, SubTopology
+from millrace.topology.topology import FrozenTopology
 
 _BOX_WIDTH = 210
 _BOX_HEIGHT = 38

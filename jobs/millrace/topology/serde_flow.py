@@ -58,9 +58,10 @@ from millrace.topology.operators import (
     TableTransformValues,
     WindowedAggregate,
 )
+from millrace.topology.parts import SubTopology
 from millrace.topology.stores import StoreSpec
 from millrace.topology.summary import is_only_connected, owners_of, written_by
-from millrace.topology.topology import FrozenTopology, SubTopology
+from millrace.topology.topology import FrozenTopology
 
 _WINDOWED = (WindowedAggregate, SlidingAggregate, SessionAggregate)
 _AGGREGATES = (StreamAggregate, TableAggregate, *_WINDOWED)

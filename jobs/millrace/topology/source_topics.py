@@ -9,7 +9,8 @@ from dataclasses import replace
 from millrace.errors import TopologyError
 from millrace.topology.layout import ApplicationTopics
 from millrace.topology.nodes import Node, SourceNode
-from millrace.topology.topology import FrozenTopology, SubTopology
+from millrace.topology.parts import SubTopology
+from millrace.topology.topology import FrozenTopology
 
 _NOT_OF_USERS = ("__", "_millrace-")
 """How the topics begin that brokers and Millrace keep for themselves."""

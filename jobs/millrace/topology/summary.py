@@ -28,15 +28,15 @@ from millrace.topology.operators import (
     TableTransformValues,
     WindowedAggregate,
 )
+from millrace.topology.parts import GlobalStore, SubTopology, TopologyParts
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topic_extractors import extractor_text
-from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
 SUMMARY_VERSION = 1
 
 
-def summarize(topology: FrozenTopology) -> dict[str, Any]:
+def summarize(topology: TopologyParts) -> dict[str, Any]:
     """Returns what identifies ``topology`` and its state. Callables are not part of it, only the nodes that have them.
 
     Returns:
@@ -92,7 +92,7 @@ def _node(node: Node) -> dict[str, Any]:
             return {"name": node.name, "kind": kind, "parents": list(node.parents), "stores": list(node.stores)}
 
 
-def _store(topology: FrozenTopology, part: SubTopology, store: StoreSpec) -> dict[str, Any]:
+def _store(topology: TopologyParts, part: SubTopology, store: StoreSpec) -> dict[str, Any]:
     owners = owners_of(part, store.name)
     operator = written_by(owners[0])
     connected = is_only_connected(owners[0], store.name)
@@ -225,7 +225,7 @@ def describe_aggregation(aggregator: Aggregator | TableAggregator) -> str:
             return type(aggregator).__name__
 
 
-def origin_topics(topology: FrozenTopology, name: str) -> set[str]:
+def origin_topics(topology: TopologyParts, name: str) -> set[str]:
     """Returns the topics outside of the application that feed a node, also through repartition topics."""
     nodes = {node.name: node for part in topology.sub_topologies for node in part.nodes}
     writers: dict[str, list[str]] = {}

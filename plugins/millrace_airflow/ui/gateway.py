@@ -6,7 +6,6 @@ so what a person may do here is what Airflow lets them do, and its audit log nam
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,11 +14,11 @@ from urllib.parse import quote
 import httpx
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millrace_airflow.ui.actions import ACTIONS
 
 ROOT_APP = "millrace_airflow.root_app"
+"""Key of a request's scope under which Airflow's own application stands."""
 _LIMIT_S = 30.0
 
 
@@ -123,27 +122,3 @@ def _may_run(user: Any, dag_id: str) -> bool:
             method="POST", access_entity=DagAccessEntity.RUN, details=DagDetails(id=dag_id), user=user
         )
     )
-
-
-class LazyApp:
-    """The pages, made with the first request: every component of Airflow loads plugins, only one serves pages."""
-
-    def __init__(self) -> None:
-        self._app: ASGIApp | None = None
-        self._making = threading.Lock()
-
-    def _make(self) -> ASGIApp:
-        from millrace_airflow.ui.app import airflow_app
-
-        with self._making:
-            if self._app is None:
-                self._app = airflow_app()
-            return self._app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        # What it imports takes seconds, in which Airflow answers others.
-        app = await run_in_threadpool(self._make) if self._app is None else self._app
-        # Whoever mounted this is Airflow's own application; the pages ask its REST interface.
-        scope[ROOT_APP] = scope["app"]
-        await app(scope, receive, send)

@@ -40,7 +40,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         Manifest(name=f"s{number}", application="fraud-detection", state=state, created_at=number)
         for number, state in enumerate([SavepointState.COMPLETED, SavepointState.FAILED, SavepointState.COMPLETED])
     ]
-    write_index(home.application("fraud-detection"), taken)
+    write_index(home.application("fraud-detection"), map(Manifest.known, taken))
     return read(
         root,
         home.specs,

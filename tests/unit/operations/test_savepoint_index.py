@@ -21,7 +21,7 @@ def test_what_the_last_look_found_is_read_back(home: Home) -> None:
         reason="before the upgrade",
         files=[SavedFile(path="0_0/a", size=7, sha256="00")],
     )
-    write_index(directory, [taken])
+    write_index(directory, [taken.known()])
     assert read_index(directory) == [
         KnownSavepoint(name="first", state="COMPLETED", created_at=12.5, bytes=7, reason="before the upgrade")
     ]

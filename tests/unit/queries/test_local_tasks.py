@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from millrace.queries.local_tasks import LocalTasks, TaskId
+from millrace.queries.local_tasks import LocalTasks
 from millrace.queries.refusals import QueryRefusedError, Reason
-from millrace.queries.requests import Entry, Lookup, Operation, StoreAnswer, StoreQuery, View
+from millrace.queries.requests import Entry, Lookup, Operation, StoreAnswer, StoreQuery, TaskId, View
 from millrace.state import TaskPosition, TaskState
 from millrace.topology.stores import StoreKind, StoreSpec
 from tests.unit.state.specs import key_value, versioned, window

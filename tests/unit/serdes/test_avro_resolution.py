@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from millrace.avro_branches import branch_of
 from millrace.dsl import Consumed, Produced, StreamsBuilder
 from millrace.errors import ConfigurationError, SerializationError
 from millrace.serdes import AvroSerde, BytesSerde, StringSerde
-from millrace.serdes.avro_branches import branch_of
 from millrace.serdes.times import python_values
 from millrace.testing import TopologyTestDriver
 from tests.unit.serdes.avro_encodings import bytes_bytes, long_bytes

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark import cloudpickle
 
+from millrace.avro_branches import branch_of
 from millrace.dsl import Consumed, Grouped, Materialized, Produced, StreamsBuilder
 from millrace.errors import ConfigurationError, SerializationError
 from millrace.serdes import AvroSerde, BytesSerde, JsonSerde, StringSerde
-from millrace.serdes.avro_branches import branch_of
 from millrace.serdes.times import python_values
 from millrace.testing import TopologyTestDriver
 from tests.unit.serdes.avro_encodings import schemas

@@ -10,7 +10,8 @@ import pytest
 from millrace.dsl import StreamsBuilder
 from millrace.kafka.topics import changelog_topic, repartition_topic
 from millrace.topology.nodes import SourceNode
-from millrace.topology.topology import FrozenTopology, full_topic_name
+from millrace.topology.parts import full_topic_name
+from millrace.topology.topology import FrozenTopology
 
 HERE = Path(__file__).parent
 

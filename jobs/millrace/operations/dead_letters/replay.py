@@ -37,8 +37,8 @@ from millrace.operations.dead_letters.topic import DeadLetterTopic, dead_letter_
 from millrace.operations.outcome import Outcome
 from millrace.operations.reset.known import KnownApplication, known_application
 from millrace.task.crash_points import crash_here
+from millrace.topology.parts import full_topic_name
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import full_topic_name
 
 KIND = "replay"
 _BATCH_RECORDS = 500

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from millrace.errors import OperationError
 from millrace.install.application import Application
-from millrace.install.connection import Connection, config_of
+from millrace.install.connection import Connection
+from millrace.install.named_cluster import config_of
 from millrace.kafka.offsets import begin_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
 from millrace.operations.dead_letters.markers import Marker, read_markers

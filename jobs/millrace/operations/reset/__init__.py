@@ -1,6 +1,6 @@
 """Application reset: offsets, internal topics, local state and everything else that an application leaves behind."""
 
-from millrace.install.connection import NamedCluster
+from millrace.install.named_cluster import NamedCluster
 from millrace.operations.reset.options import ResetOptions
 from millrace.operations.reset.reset import reset
 from millrace.operations.reset.targets import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from millrace.install.connection import NamedCluster
+from millrace.install.named_cluster import NamedCluster
 from millrace.install.which_spec import Use
 from millrace.operations.reset.targets import Move
 from millrace.topology.topic_partition import TopicPartition

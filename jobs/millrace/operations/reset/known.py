@@ -12,7 +12,8 @@ from millrace.driver.status import ApplicationStatus
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
 from millrace.install.application import Application
-from millrace.install.connection import Connection, NamedCluster, config_of
+from millrace.install.connection import Connection
+from millrace.install.named_cluster import NamedCluster, config_of
 from millrace.operations.reset.resources import ApplicationResources, resources_of
 from millrace.topology.topology import FrozenTopology
 

@@ -9,7 +9,8 @@ from millrace.config import ProcessingGuarantee
 from millrace.driver.preparation import Preparer
 from millrace.driver.start_commits import number_of_run
 from millrace.errors import OperationError, PreflightError
-from millrace.install.connection import Connection, NamedCluster
+from millrace.install.connection import Connection
+from millrace.install.named_cluster import NamedCluster
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.commit_metadata import UNKNOWN_TIME, CommitMetadata
 from millrace.kafka.offsets import (

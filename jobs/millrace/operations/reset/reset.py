@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from millrace.errors import OperationError
 from millrace.install.application import Application
-from millrace.install.connection import Connection, NamedCluster
+from millrace.install.connection import Connection
+from millrace.install.named_cluster import NamedCluster
 from millrace.operations import OperationPlan, perform
 from millrace.operations.outcome import Outcome
 from millrace.operations.reset import activity

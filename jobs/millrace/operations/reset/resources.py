@@ -10,8 +10,9 @@ from typing import Any
 
 from millrace.driver.status import ApplicationStatus
 from millrace.topology.layout import ApplicationTopics, SubTopologyLayout, layouts_of_summary
+from millrace.topology.parts import full_topic_name
 from millrace.topology.summary import numbered_parts
-from millrace.topology.topology import FrozenTopology, full_topic_name
+from millrace.topology.topology import FrozenTopology
 
 
 @dataclass(frozen=True, kw_only=True)

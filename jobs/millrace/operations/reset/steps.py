@@ -14,7 +14,8 @@ from typing import Any
 from millrace.driver.lifecycle import ApplicationState
 from millrace.driver.status import ApplicationStatus, DriverIdentity
 from millrace.driver.status_topic import StatusPublisher
-from millrace.install.connection import Connection, config_of
+from millrace.install.connection import Connection
+from millrace.install.named_cluster import config_of
 from millrace.kafka.groups import commit_in_place_of
 from millrace.kafka.offsets import begin_offsets
 from millrace.kafka.producer import Offsets

@@ -204,7 +204,7 @@ def _complete(context: StepContext) -> Mapping[str, Any]:
         }
     )
     repository.write(manifest)
-    write_index(context.directory, repository.manifests())
+    write_index(context.directory, map(Manifest.known, repository.manifests()))
     shutil.rmtree(context.results["checkpoint"]["directory"], ignore_errors=True)
     return {"name": manifest.name, "bytes": manifest.size, "copied_bytes": manifest.copied_bytes}
 
@@ -235,4 +235,4 @@ def mark_failed(application: Application, repository: SavepointRepository, name:
                 update={"state": SavepointState.FAILED, "reason": error.message, "completed_at": time.time()}
             )
         )
-        write_index(application.directory, repository.manifests())
+        write_index(application.directory, map(Manifest.known, repository.manifests()))

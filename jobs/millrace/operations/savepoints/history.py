@@ -95,7 +95,7 @@ def prune_savepoints(application: Application, *, dry_run: bool = False) -> Outc
             for each in going:
                 append_journal(directory, "savepoint prune", "deleted", name=each.name, state=each.state)
                 freed += repository.remove(each.name)
-            write_index(directory, repository.manifests())
+            write_index(directory, map(Manifest.known, repository.manifests()))
     text = f"{len(going)} savepoints"
     if unfinished is not None:
         text += f"; nothing is deleted while {unfinished}"

@@ -20,7 +20,7 @@ from millrace.operations.savepoints.repository import SavepointRepository
 def list_savepoints(application: Application) -> list[Manifest]:
     """Returns the savepoints of an application in whatever state, the oldest first."""
     manifests = _repository(application).manifests()
-    write_index(application.directory, manifests)
+    write_index(application.directory, map(Manifest.known, manifests))
     return manifests
 
 
@@ -79,7 +79,7 @@ def delete_savepoint(
             append_journal(directory, "savepoint delete", "begun", name=name, reason=reason)
             freed = repository.remove(name)
             append_journal(directory, "savepoint delete", "deleted", name=name, freed_bytes=freed)
-            write_index(directory, repository.manifests())
+            write_index(directory, map(Manifest.known, repository.manifests()))
     return Outcome(
         application=application.name,
         operation="savepoint delete",

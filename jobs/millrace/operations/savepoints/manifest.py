@@ -9,8 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from millrace.driver.savepoint import Checkpoints
 from millrace.errors import SerializationError
+from millrace.operations.savepoint_index import KnownSavepoint
 
 FORMAT_VERSION = 1
+_LONGEST_KNOWN_REASON = 200
+"""Characters of a reason that the index of an application's savepoints has."""
 
 
 class SavepointState(StrEnum):
@@ -62,6 +65,16 @@ class Manifest(_Model):
     def size(self) -> int:
         """Bytes of its files, those that it shares with others included."""
         return sum(file.size for file in self.files)
+
+    def known(self) -> KnownSavepoint:
+        """Returns what the index of an application's savepoints has of it."""
+        return KnownSavepoint(
+            name=self.name,
+            state=str(self.state),
+            created_at=self.created_at,
+            bytes=self.size,
+            reason=self.reason[:_LONGEST_KNOWN_REASON],
+        )
 
     def to_json(self) -> bytes:
         """Returns the manifest as UTF-8 JSON."""

@@ -17,9 +17,10 @@ from millrace.state.contents import routing_key
 from millrace.state.record_file import RecordBatch
 from millrace.task.signature import Signature
 from millrace.topology.layout import TopologyLayout, task_numbers
+from millrace.topology.parts import SubTopology, full_topic_name
 from millrace.topology.stores import StoreSpec
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import FrozenTopology, SubTopology, full_topic_name
+from millrace.topology.topology import FrozenTopology
 
 
 class Placing:

@@ -16,8 +16,9 @@ from millrace.task.recovery import bring_to
 from millrace.task.signature import Signature
 from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.topology.layout import start_transactional_id
+from millrace.topology.parts import SubTopology
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import FrozenTopology, SubTopology
+from millrace.topology.topology import FrozenTopology
 
 
 def checkpoint_stopped(config: StreamsConfig, topology: FrozenTopology, savepoint: str) -> Checkpoints:

@@ -29,8 +29,9 @@ from millrace.operations.savepoints.repository import SavepointRepository
 from millrace.operations.savepoints.restore import RESTORATION_STEPS, plan_restoration, restore_operation
 from millrace.supervise.upgrade.plan import SavepointDecisions, UpgradePlan
 from millrace.topology.diff import diff
+from millrace.topology.parts import full_topic_name
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import FrozenTopology, full_topic_name
+from millrace.topology.topology import FrozenTopology
 
 _RESET_TEXTS = {
     "fence": "Make sure that no process runs it, and fence its last driver.",

@@ -44,7 +44,7 @@ class TestJoinStore:
             yield key, self._value_serde.deserialize(value), timestamp
 
 
-class TestWaitingStore:
+class TestOuterJoinStore:
     """The records of a left or outer join of two streams that have no partner yet."""
 
     __test__: ClassVar[bool] = False
@@ -88,7 +88,7 @@ TestStore = (
     | TestSessionStore
     | TestVersionedStore
     | TestJoinStore
-    | TestWaitingStore
+    | TestOuterJoinStore
     | TestSuppressionBuffer
 )
 
@@ -119,11 +119,11 @@ def store_view(part: SubTopology, spec: StoreSpec, store: object) -> TestStore:
             raise TypeError(f"The test driver cannot show a {type(store).__name__}.")
 
 
-def _unmatched(part: SubTopology, spec: StoreSpec, store: KeyValueStore) -> TestWaitingStore | None:
+def _unmatched(part: SubTopology, spec: StoreSpec, store: KeyValueStore) -> TestOuterJoinStore | None:
     specs = {each.name: each for each in part.stores}
     for node in part.processors:
         if isinstance(node.operator, StreamStreamJoin) and node.operator.waiting_store == spec.name:
             left, right = specs[node.operator.left_store], specs[node.operator.right_store]
             serdes = (left.key_serde, left.value_serde, right.value_serde)
-            return TestWaitingStore(store, *map(or_default, serdes))
+            return TestOuterJoinStore(store, *map(or_default, serdes))
     return None

@@ -344,11 +344,11 @@ class Driver:
                 self._woken.get(timeout=seconds)
             return bool(self._stop_reason or self._failure)
 
-        def tell(error: BrokerUnavailableError) -> None:
+        def report_retry(error: BrokerUnavailableError) -> None:
             self._move(_State.REBALANCING, f"{doing}: waiting for the broker: {error.message}", error.remedy)
 
         self._move(_State.REBALANCING, doing)
-        return retry_until_answered(call, limit_s=self._settings.broker_timeout_s, on_wait=tell, wait=wait)
+        return retry_until_answered(call, limit_s=self._settings.broker_timeout_s, on_wait=report_retry, wait=wait)
 
     def _supervise(self) -> None:
         while True:

@@ -54,15 +54,15 @@ class TaskReporter:
     def __init__(self, address: str, task: str) -> None:
         self._address = address
         self._task = task
-        self._told_at: dict[str, float] = {}
+        self._reported_at: dict[str, float] = {}
 
     def restoring(self, progress: RestoreProgress) -> None:
         """How far the restore of a store is."""
         now = time.monotonic()
         between = progress.records and progress.remaining
-        if between and now - self._told_at.get(progress.store, 0.0) < _REPORT_INTERVAL_S:
+        if between and now - self._reported_at.get(progress.store, 0.0) < _REPORT_INTERVAL_S:
             return
-        self._told_at[progress.store] = now
+        self._reported_at[progress.store] = now
         self._report(
             RestoreReport(
                 task=self._task,

@@ -80,7 +80,7 @@ class SparkQuery(SubTopologyQuery):
         self._failure: BaseException | None = None
         self._ends: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._places_with_rest: frozenset[TopicPartition] = frozenset()
+        self._undecided_partitions: frozenset[TopicPartition] = frozenset()
         self._known_ends: Mapping[TopicPartition, int] = {}
         self._uncommitted_since: float | None = None
         self._committed_at: dict[int, float] = {}
@@ -342,7 +342,7 @@ class SparkQuery(SubTopologyQuery):
         """The batch's part of each partition. What a task has not committed although no row of it came is empty."""
         return {
             place: OffsetRange(
-                start=self._ends[place] if place in self._places_with_rest else self._committed[place],
+                start=self._ends[place] if place in self._undecided_partitions else self._committed[place],
                 end=end,
                 log_end=max(end, self._known_ends.get(place, end)),
             )
@@ -431,8 +431,8 @@ class SparkQuery(SubTopologyQuery):
                 self._hooks.on_statistics(result.statistics)
         moved = any(self._committed[place] != offset for place, offset in positions.items())
         self._committed.update(positions)
-        rest = {place for result in results if result.undecided for place in result.positions}
-        self._places_with_rest = (self._places_with_rest - positions.keys()) | rest
+        undecided = {place for result in results if result.undecided for place in result.positions}
+        self._undecided_partitions = (self._undecided_partitions - positions.keys()) | undecided
         self._set_progress(
             positions=dict(self._committed),
             last_commit_at=time.time() if moved else self._progress.last_commit_at,

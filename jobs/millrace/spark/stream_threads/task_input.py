@@ -19,7 +19,7 @@ MOST_BATCH_BYTES = 256 * 1024 * 1024
 """Most bytes of keys and values of one partition that a batch takes: a column of bytes holds less than 2 GiB, and a
 task needs several times what it is given."""
 
-WAITS_FOR_NOTHING = -1.0
+TASK_IDLE_DISABLED = -1.0
 """As time to idle: what is buffered is processed, whatever the broker has of the other inputs."""
 
 BACKLOG_RECORDS = 1_000
@@ -121,7 +121,7 @@ class TaskInput:
         committed: committed offset of each, where reading begins.
         most_records: most records of one partition that a batch takes.
         idle_s: how long records wait for producers of another input of which nothing is there, seconds
-            (``max.task.idle.ms``, KIP-695); 0 waits only for what is on the broker, :data:`WAITS_FOR_NOTHING` for
+            (``max.task.idle.ms``, KIP-695); 0 waits only for what is on the broker, :data:`TASK_IDLE_DISABLED` for
             nothing at all.
         most_buffered: records of one partition at which it is read no further; ``None`` for two batches.
     """
@@ -241,7 +241,7 @@ class TaskInput:
         """
         if not self.records:
             return float("inf")
-        if len(self._partitions) == 1 or self._idle_s == WAITS_FOR_NOTHING:
+        if len(self._partitions) == 1 or self._idle_s == TASK_IDLE_DISABLED:
             return 0.0
         return max(self._empty_for(partition, now) for partition in self._partitions.values())
 
@@ -258,7 +258,7 @@ class TaskInput:
 
     def _has_more(self, partition: _Partition, now: float, *, taken_whole: bool) -> bool:
         """Whether records behind those that a batch takes of a partition may be older than others of the batch."""
-        if self._idle_s == WAITS_FOR_NOTHING:
+        if self._idle_s == TASK_IDLE_DISABLED:
             # Those that are buffered are there, and nothing is waited for.
             return not taken_whole
         if not (taken_whole and partition.at_end):

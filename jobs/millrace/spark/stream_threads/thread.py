@@ -105,7 +105,7 @@ class StreamThread:
         self._has_commits = False
         self._ending: str | None = None
         self._timing = LoopTiming(clock())
-        self._rested = True
+        self._paced = True
 
     def run(self) -> str:
         """Runs until the driver ends the thread.
@@ -336,11 +336,11 @@ class StreamThread:
         if not self._owners:
             self._take_messages(min(wait_s, limit_s))
             return
-        if not self._rested:
-            rest_s = min(_PACE_S, wait_s)
-            self._rested = True
-            if rest_s > 0:
-                self._take_messages(rest_s)
+        if not self._paced:
+            pace_s = min(_PACE_S, wait_s)
+            self._paced = True
+            if pace_s > 0:
+                self._take_messages(pace_s)
                 return
         self._poll(wait_s)
 
@@ -363,7 +363,7 @@ class StreamThread:
             if full := set(task.input.overflowing()) - task.suspended:
                 self._reader.pause(full)
                 task.suspended |= full
-        self._rested = not 0 < brought < _FEW_RECORDS
+        self._paced = not 0 < brought < _FEW_RECORDS
         self._timing.polled(now - began, brought_records=brought > 0)
 
     def _reading_failed(self, error: MillraceError) -> None:

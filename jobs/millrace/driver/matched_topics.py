@@ -41,13 +41,13 @@ def with_topics_at_start(topology: FrozenTopology, config: StreamsConfig) -> Fro
         time.sleep(seconds)
         return False
 
-    def keep_waiting(_: BrokerUnavailableError) -> None:
+    def leave_to_the_log(_: BrokerUnavailableError) -> None:
         """The log has it."""
 
     return retry_until_answered(
         lambda: with_topics_to_read(topology, config),
         limit_s=config.default_api_timeout_ms / 1000,
-        on_wait=keep_waiting,
+        on_wait=leave_to_the_log,
         wait=wait,
     )
 

@@ -65,7 +65,7 @@ class TaskPoint(_Model):
     stream_times: dict[str, int] = Field(default_factory=dict, description="By store, milliseconds.")
 
 
-class WaitingRecords(_Model):
+class UnprocessedRecords(_Model):
     """The records that one sub-topology had written to a partition and the next one had not processed."""
 
     topic: str = Field(description="The repartition topic, without the application's prefix.")
@@ -85,7 +85,7 @@ class Checkpoints(_Model):
     topic_ids: dict[str, str] = Field(description="UUID of each input topic.")
     input_ends: dict[str, dict[int, int]] = Field(description="Last stable offset of each input partition.")
     output_ends: dict[str, dict[int, int]] = Field(description="Last stable offset of each output partition.")
-    waiting: list[WaitingRecords] = Field(default_factory=list)
+    waiting: list[UnprocessedRecords] = Field(default_factory=list)
 
 
 class ApplicationPoint:
@@ -182,7 +182,7 @@ class ApplicationPoint:
             output_ends=_by_topic(ends, outputs),
         )
 
-    def with_waiting(self, point: Checkpoints) -> Checkpoints:
+    def with_unprocessed(self, point: Checkpoints) -> Checkpoints:
         """Copies what waits in repartition topics between the committed offsets and the ends of then.
 
         Raises:
@@ -190,7 +190,7 @@ class ApplicationPoint:
             BrokerUnavailableError: it cannot be read.
         """
         internal = self._names.repartition_topics
-        waiting = []
+        unprocessed = []
         for task in point.tasks.values():
             for each in task.inputs:
                 end = point.input_ends[each.topic][each.partition]
@@ -199,10 +199,10 @@ class ApplicationPoint:
                 path = f"waiting-{internal[each.topic]}-{each.partition}.records"
                 place = (each.topic, each.partition)
                 count = write_records(Path(point.directory) / path, self._between(place, each.offset, end))
-                waiting.append(
-                    WaitingRecords(topic=internal[each.topic], partition=each.partition, records=count, path=path)
+                unprocessed.append(
+                    UnprocessedRecords(topic=internal[each.topic], partition=each.partition, records=count, path=path)
                 )
-        return point.model_copy(update={"waiting": waiting})
+        return point.model_copy(update={"waiting": unprocessed})
 
     def _settled_ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Ends of topics that only this application writes, all transactions included.
@@ -270,7 +270,7 @@ class TakeSavepoint:
                 }
                 point = self._point.describe(directory, held)
                 held_s = time.monotonic() - began
-            point = self._point.with_waiting(point)
+            point = self._point.with_unprocessed(point)
         _log.info("checkpoints made", savepoint=arguments["name"], held_s=round(held_s, 3), tasks=len(held))
         return point.model_copy(update={"held_s": held_s}).model_dump(mode="json")
 

@@ -78,12 +78,12 @@ def reconverging(sub_topology: SubTopology, fed: Mapping[str, tuple[str, ...]]) 
 
     def reached_from(start: str) -> set[str]:
         seen: set[str] = set()
-        waiting = [start]
-        while waiting:
-            name = waiting.pop()
+        unvisited = [start]
+        while unvisited:
+            name = unvisited.pop()
             if name not in seen:
                 seen.add(name)
-                waiting.extend(followers.get(name, ()))
+                unvisited.extend(followers.get(name, ()))
         return seen
 
     meeting = set()

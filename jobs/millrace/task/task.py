@@ -301,7 +301,7 @@ class Task:
             latencies=committed_at - decided.rows.timestamp / 1000,
             store_sizes=self._state.sizes(),
             stream_times=dict(self._engine.context.stream_times),
-            held_back={store: waiting() for store, waiting in self._engine.context.held_back.items()},
+            held_back={store: measure() for store, measure in self._engine.context.held_back.items()},
             merged_bytes=merged_bytes,
             restored=self._take_restored(),
             rebuilds=self._take_rebuilds(),

@@ -13,7 +13,7 @@ from millrace.state import (
     VersionedKeyValueStore,
     WindowStore,
 )
-from millrace.state.join_layout import read_waiting_key, read_waiting_values
+from millrace.state.join_layout import read_outer_join_key, read_outer_join_values
 from millrace.state.join_window import JoinWindowStore
 from millrace.state.layout import WINDOW_SUFFIX_BYTES
 from millrace.task.serialization import or_default
@@ -58,9 +58,9 @@ class TestOuterJoinStore:
     def entries(self) -> Iterator[tuple[Any, Any, int, str]]:
         """Returns key, value, timestamp (milliseconds) and side (``left`` or ``right``) of each, in their order."""
         for data, values, _ in self._store.all():
-            timestamp, is_left, key = read_waiting_key(data)
+            timestamp, is_left, key = read_outer_join_key(data)
             serde = self._left_serde if is_left else self._right_serde
-            for value in read_waiting_values(values):
+            for value in read_outer_join_values(values):
                 side = "left" if is_left else "right"
                 yield self._key_serde.deserialize(key), serde.deserialize(value), timestamp, side
 

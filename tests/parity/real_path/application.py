@@ -150,8 +150,8 @@ class ScenariosInSpark:
         """The pieces in another order, those of each topic in theirs."""
         order = [topic for topic, _ in pieces]
         self._random.shuffle(order)
-        waiting = {topic: [each for each in pieces if each[0] == topic] for topic in order}
-        return [waiting[topic].pop(0) for topic in order]
+        remaining = {topic: [each for each in pieces if each[0] == topic] for topic in order}
+        return [remaining[topic].pop(0) for topic in order]
 
     def _feed(self, pieces: list[tuple[str, list[Record]]], kills: list[Kill]) -> None:
         before = self._committed() if kills else 0

@@ -248,9 +248,9 @@ class Coordinator:
         return self._ask(tasks, CommitNow)
 
     def _ask(self, tasks: Collection[str], message: Callable[[int, tuple[str, ...]], FromDriver]) -> int:
-        waiting, absent = self._members.by_connection(tasks)
-        number = self._commands.begin(waiting, absent)
-        self._effects += [Send(connection, message(number, part)) for connection, part in waiting.items()]
+        asked, absent = self._members.by_connection(tasks)
+        number = self._commands.begin(asked, absent)
+        self._effects += [Send(connection, message(number, part)) for connection, part in asked.items()]
         return number
 
     def outcome(self, command: int) -> Outcome | None:

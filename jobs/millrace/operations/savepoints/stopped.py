@@ -54,7 +54,7 @@ def checkpoint_stopped(config: StreamsConfig, topology: FrozenTopology, savepoin
                 settings=config.client_settings("producer."),
             )
         held = {spec.name: _checkpoint_task(spec, directory) for spec in specs}
-        return point.with_waiting(point.describe(directory, held))
+        return point.with_unprocessed(point.describe(directory, held))
     finally:
         lock.release()
 

@@ -60,18 +60,18 @@ class LateExecutor(Executor):
 
     def __init__(self) -> None:
         self.at_once = True
-        self.waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self.queued: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        self.waiting.append((future, lambda: fn(*args, **kwargs)))
+        self.queued.append((future, lambda: fn(*args, **kwargs)))
         if self.at_once:
             self.run_all()
         return future
 
     def run_all(self) -> None:
-        while self.waiting:
-            future, call = self.waiting.popleft()
+        while self.queued:
+            future, call = self.queued.popleft()
             try:
                 future.set_result(call())
             except Exception as error:

@@ -74,7 +74,7 @@ class GraceBuffer:
         self._grace_ms = grace_ms
         self._key_serde = or_default(stores.specs[name].key_serde)
         self._value_serde = or_default(stores.specs[name].value_serde)
-        self._waiting: list[bytes] = []
+        self._buffered: list[bytes] = []
         self._sequence = 0
         self._is_loaded = False
 
@@ -84,10 +84,10 @@ class GraceBuffer:
 
     def _load(self) -> None:
         self._is_loaded = True
-        self._waiting = [key for key, _, _ in self._store.all()]
-        heapify(self._waiting)
+        self._buffered = [key for key, _, _ in self._store.all()]
+        heapify(self._buffered)
         # A record of the same key and time as one that waits needs a number of its own, also after a restart.
-        self._sequence = max((read_grace_key(place)[1] for place in self._waiting), default=0)
+        self._sequence = max((read_grace_key(place)[1] for place in self._buffered), default=0)
 
     def release(self, records: Records) -> Records:
         """Lets records wait, and returns those whose time has come, at the places where it came.
@@ -116,9 +116,9 @@ class GraceBuffer:
             place = grace_key(timestamp, key, self._sequence)
             log.append((place, BufferedChange(0, None, None, value, contexts[row]).to_bytes(), timestamp))
             rows_of[place] = row
-            heappush(self._waiting, place)
-            while self._waiting and grace_timestamp(self._waiting[0]) <= stream_time - self._grace_ms:
-                place = heappop(self._waiting)
+            heappush(self._buffered, place)
+            while self._buffered and grace_timestamp(self._buffered[0]) <= stream_time - self._grace_ms:
+                place = heappop(self._buffered)
                 log.append((place, None, timestamp))
                 own = rows_of.get(place)
                 if own is not None:

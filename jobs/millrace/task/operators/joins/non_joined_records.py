@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from millrace.state import KeyValueStore
-from millrace.state.join_layout import read_waiting_key, read_waiting_values, waiting_key, waiting_values
+from millrace.state.join_layout import outer_join_key, outer_join_values, read_outer_join_key, read_outer_join_values
 
 _TIME = struct.Struct(">q")
 
@@ -27,7 +27,7 @@ class ClosedRecords:
     next_time: int | None
 
 
-class WaitingRecords:
+class NonJoinedRecords:
     """Waiting records by timestamp, side and key. Changes are kept until :meth:`flush`.
 
     Kafka Streams scans its store for those whose window has closed; here the keys of the store are in memory, in
@@ -42,21 +42,21 @@ class WaitingRecords:
         self._log: list[tuple[bytes, bytes | None, int]] = []
         for key, _, _ in store.all():
             self._present.add(key)
-            self._sides[read_waiting_key(key)[1]].append(key)
+            self._sides[read_outer_join_key(key)[1]].append(key)
 
     def add(self, timestamp: int, key: bytes, value: bytes, *, left: bool, now: int) -> None:
         """Lets a record wait. ``now`` is the timestamp of the changelog's record, milliseconds."""
-        place = waiting_key(timestamp, left=left, key=key)
+        place = outer_join_key(timestamp, left=left, key=key)
         values = [*self.values(place), value] if place in self._present else [value]
         if len(values) == 1:
             self._present.add(place)
             insort(self._sides[left], place)
         self._changed[place] = values
-        self._log.append((place, waiting_values(values, left=left), now))
+        self._log.append((place, outer_join_values(values, left=left), now))
 
     def remove(self, timestamp: int, key: bytes, *, left: bool, now: int) -> None:
         """Forgets the records of a key and timestamp, which found a partner; nothing if none waits."""
-        place = waiting_key(timestamp, left=left, key=key)
+        place = outer_join_key(timestamp, left=left, key=key)
         if place in self._present:
             self.drop(place, left=left, now=now)
 
@@ -74,7 +74,7 @@ class WaitingRecords:
         if changed is not None:
             return changed
         found = self._store.get(place)
-        return [] if found is None else read_waiting_values(found[0])
+        return [] if found is None else read_outer_join_values(found[0])
 
     def closed(self, left_limit: int, right_limit: int) -> ClosedRecords:
         """Returns the records whose window has closed.

@@ -189,8 +189,8 @@ def _not_committing(status: ApplicationStatus, now: float, limits: HealthLimits)
 
 def _held_back(status: ApplicationStatus, now: float, limits: HealthLimits) -> str:
     partitions = {
-        place: (end, now - end.held_back_since)
-        for place, end in status.held_back.items()
+        topic_partition: (end, now - end.held_back_since)
+        for topic_partition, end in status.held_back.items()
         if end.held_back_since is not None and now - end.held_back_since > limits.held_back_s
     }
     if not partitions:

@@ -65,8 +65,8 @@ def with_topics_read(topology: FrozenTopology, config: StreamsConfig) -> FrozenT
     if now is topology:
         return topology
     matched = {topic for source in patterns_of(now) for topic in source.topics}
-    places = [(topic, 0) for topic in sorted(matched)]
-    committed = {topic for topic, _ in committed_offsets(_admin(config), config.application_id, places)}
+    topic_partitions = [(topic, 0) for topic in sorted(matched)]
+    committed = {topic for topic, _ in committed_offsets(_admin(config), config.application_id, topic_partitions)}
     # A pattern that is new in the topology has no topic yet that was read.
     unread = [source for source in patterns_of(now) if not committed & {*source.topics}]
     topics = committed.union(*(source.topics for source in unread))

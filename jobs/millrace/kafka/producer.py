@@ -425,8 +425,8 @@ class TaskProducer:
         if error is not None:
             self._delivery_failure = self._delivery_failure or error
             return
-        place = (message.topic(), message.partition())
-        self._sent_ends[place] = max(self._sent_ends.get(place, 0), message.offset() + 1)
+        topic_partition = (message.topic(), message.partition())
+        self._sent_ends[topic_partition] = max(self._sent_ends.get(topic_partition, 0), message.offset() + 1)
 
     def _call(self, doing: str, call: Callable[[float], None]) -> None:
         def is_retriable(error: BaseException) -> bool:

@@ -220,12 +220,16 @@ class StandbyCopy:
 
     def ends(self) -> dict[str, int]:
         """Returns where the changelogs end now, by store: for a source topic at the application's committed offset."""
-        places = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
-        ends = end_offsets(self._admin, list(places.values()), End.LAST_STABLE)
+        topic_partitions = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
+        ends = end_offsets(self._admin, list(topic_partitions.values()), End.LAST_STABLE)
         found = {}
-        for store, place in places.items():
-            limit = self._committed(place) if place[0] in self._task.source_topics else ends[place]
-            found[store] = min(ends[place], limit or 0)
+        for store, topic_partition in topic_partitions.items():
+            limit = (
+                self._committed(topic_partition)
+                if topic_partition[0] in self._task.source_topics
+                else ends[topic_partition]
+            )
+            found[store] = min(ends[topic_partition], limit or 0)
         return found
 
     def commit(self) -> None:
@@ -259,10 +263,14 @@ class StandbyCopy:
             _log.info("copy begins again", task=self._task.name, directory=str(self._task.directory))
             self._state.wipe()
         known = self._known()
-        places = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
-        begins = begin_offsets(self._admin, list(places.values()))
-        ends = end_offsets(self._admin, list(places.values()), End.HIGH_WATERMARK)
-        lost = [store for store, at in known.items() if not begins[places[store]] <= at <= ends[places[store]]]
+        topic_partitions = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
+        begins = begin_offsets(self._admin, list(topic_partitions.values()))
+        ends = end_offsets(self._admin, list(topic_partitions.values()), End.HIGH_WATERMARK)
+        lost = [
+            store
+            for store, at in known.items()
+            if not begins[topic_partitions[store]] <= at <= ends[topic_partitions[store]]
+        ]
         if lost:
             _log.warning(
                 "changelogs do not have what the copy lacks, beginning again", task=self._task.name, stores=lost
@@ -270,14 +278,19 @@ class StandbyCopy:
             self._state.wipe()
             known = {}
         replays = {}
-        for store, place in places.items():
+        for store, topic_partition in topic_partitions.items():
             if store not in known:
                 self._state.begin_load(store)
             replays[store] = Replay(
-                self._state, store, *place, position=known.get(store, begins[place]), end=None, on_progress=None
+                self._state,
+                store,
+                *topic_partition,
+                position=known.get(store, begins[topic_partition]),
+                end=None,
+                on_progress=None,
             )
-        self._reader.unassign(places.values())
-        self._reader.assign({places[store]: replay.position for store, replay in replays.items()})
+        self._reader.unassign(topic_partitions.values())
+        self._reader.assign({topic_partitions[store]: replay.position for store, replay in replays.items()})
         self._held_back = set()
         self._replays = replays
         self._run = self._state.position.run_id if known else runs.newest if runs.are_known else 0

@@ -155,4 +155,6 @@ class _Guard:
 
 def behind(position: TaskPosition, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """The ends that a position has not reached."""
-    return {place: end for place, end in ends.items() if position.inputs.get(place, -1) < end}
+    return {
+        topic_partition: end for topic_partition, end in ends.items() if position.inputs.get(topic_partition, -1) < end
+    }

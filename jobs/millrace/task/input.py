@@ -180,7 +180,7 @@ def positions_after(
 
     It is its range's end when all its rows are among them, otherwise the offset of its first row that is not.
     """
-    positions = {place: offsets.end for place, offsets in ranges.items()}
+    positions = {topic_partition: offsets.end for topic_partition, offsets in ranges.items()}
     for row in range(length, len(batch)):
         topic, partition, offset = batch.place(row)
         positions[(topic, partition)] = min(positions[(topic, partition)], offset)

@@ -59,8 +59,14 @@ def bring_to(
         _log.info("stores are from before a reset", task=spec.name, written_by=state.position.run_id)
         state.wipe()
     position = state.position
-    stored = {place: position.inputs[place] for place in committed if place in position.inputs}
-    ahead = {place: offset for place, offset in stored.items() if offset > committed[place]}
+    stored = {
+        topic_partition: position.inputs[topic_partition]
+        for topic_partition in committed
+        if topic_partition in position.inputs
+    }
+    ahead = {
+        topic_partition: offset for topic_partition, offset in stored.items() if offset > committed[topic_partition]
+    }
     if ahead and _is_exactly_once(spec):
         raise StateError(
             f"Task {spec.name}: the stores in {spec.state_directory} contain input up to "
@@ -208,9 +214,9 @@ def _lack(
     begin = position.changelogs.get(store.name)
     end = signature.changelogs.get(store.name, 0)
     if store.source_topic is not None:
-        place = (topic, spec.partition)
-        end = committed[place]
-        begin = begin if position.standby else position.inputs.get(place)
+        topic_partition = (topic, spec.partition)
+        end = committed[topic_partition]
+        begin = begin if position.standby else position.inputs.get(topic_partition)
     if end in (begin, 0):
         return None
     if begin is not None and begin > end and not _is_exactly_once(spec):

@@ -256,12 +256,16 @@ class Task:
         clock = _Clock()
         if self._engine is None:
             signature = self._open(clock)
-            if any(self._committed[place] > offsets.start for place, offsets in batch.ranges.items()):
+            if any(
+                self._committed[topic_partition] > offsets.start for topic_partition, offsets in batch.ranges.items()
+            ):
                 # An earlier attempt at this batch committed and died before it could say what it had counted.
                 self._unreported = signature.counts
         assert self._engine is not None
         unreported = self._catch_up(batch.global_ends, clock)
-        nothing_new = all(self._committed[place] >= offsets.end for place, offsets in batch.ranges.items())
+        nothing_new = all(
+            self._committed[topic_partition] >= offsets.end for topic_partition, offsets in batch.ranges.items()
+        )
         if nothing_new and not self._engine.is_punctuation_due:
             if batch.recommit or unreported:
                 self._commit_again(clock, unreported)
@@ -500,8 +504,14 @@ class Task:
     def _read_committed(self) -> Signature:
         config = self.spec.config
         found = committed_offsets(self._admin, config.application_id, self.spec.inputs)
-        missing = [place for place in self.spec.inputs if found.get(place) is None]
-        signature = Signature.of({place: found[place] for place in self.spec.inputs if place in found})
+        missing = [topic_partition for topic_partition in self.spec.inputs if found.get(topic_partition) is None]
+        signature = Signature.of(
+            {
+                topic_partition: found[topic_partition]
+                for topic_partition in self.spec.inputs
+                if topic_partition in found
+            }
+        )
         if missing or signature is None:
             raise OffsetsMovedError(
                 f"Task {self.spec.name}: the committed offsets of group {config.application_id} at "
@@ -516,7 +526,11 @@ class Task:
                 f"{signature.run} has its offsets.",
                 remedy="nothing, if the newer run is meant; otherwise stop it and start again",
             )
-        self._committed = {place: commit.offset for place in self.spec.inputs if (commit := found[place]) is not None}
+        self._committed = {
+            topic_partition: commit.offset
+            for topic_partition in self.spec.inputs
+            if (commit := found[topic_partition]) is not None
+        }
         return signature
 
     def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> UnreportedCounts:
@@ -594,7 +608,7 @@ class Task:
         metadata = signature.to_metadata(positions)
         # 5d
         producer.commit(
-            {place: (offset, metadata[place]) for place, offset in positions.items()},
+            {topic_partition: (offset, metadata[topic_partition]) for topic_partition, offset in positions.items()},
             self.spec.config.application_id,
             on_offsets_sent=partial(crash_here, CrashPoint.OFFSETS_SENT),
         )

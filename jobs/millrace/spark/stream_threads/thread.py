@@ -228,7 +228,7 @@ class StreamThread:
     def _opened(self, task: ThreadTask, ended: Ended) -> None:
         assert ended.outcome is not None
         self._count(task, ended.outcome)
-        starts = {place: ended.outcome.positions[place] for place in task.task.inputs}
+        starts = {topic_partition: ended.outcome.positions[topic_partition] for topic_partition in task.task.inputs}
         self._owners.update(dict.fromkeys(starts, task))
         task.suspended.clear()
         self._reader.assign(starts)
@@ -296,9 +296,9 @@ class StreamThread:
         self._commands.discard(task.name)
 
     def _read_no_more(self, task: ThreadTask) -> None:
-        own = [place for place, owner in self._owners.items() if owner is task]
-        for place in own:
-            del self._owners[place]
+        own = [topic_partition for topic_partition, owner in self._owners.items() if owner is task]
+        for topic_partition in own:
+            del self._owners[topic_partition]
         if own:
             self._reader.unassign(own)
             self._limits.share(self._tasks.values())
@@ -368,8 +368,10 @@ class StreamThread:
 
     def _reading_failed(self, error: MillraceError) -> None:
         """The input of a task cannot be read: it is closed, with what the broker says of why."""
-        place = self._reader.failed
-        tasks = list(self._tasks.values()) if place is None else [self._owners[place]] if place in self._owners else []
+        failed = self._reader.failed
+        tasks = (
+            list(self._tasks.values()) if failed is None else [self._owners[failed]] if failed in self._owners else []
+        )
         for task in tasks:
             if task.activity is Activity.READY or task.is_busy:
                 task.wait()

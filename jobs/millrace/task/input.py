@@ -87,7 +87,7 @@ class InputBatch:
         """Whether all rows are of one input partition; there must be rows."""
         return bool(self.topic.min() == self.topic.max() and self.partition.min() == self.partition.max())
 
-    def place(self, row: int) -> tuple[str, int, int]:
+    def position(self, row: int) -> tuple[str, int, int]:
         """Topic, partition and offset of a row."""
         return self.topics[int(self.topic[row])], int(self.partition[row]), int(self.offset[row])
 
@@ -182,7 +182,7 @@ def positions_after(
     """
     positions = {topic_partition: offsets.end for topic_partition, offsets in ranges.items()}
     for row in range(length, len(batch)):
-        topic, partition, offset = batch.place(row)
+        topic, partition, offset = batch.position(row)
         positions[(topic, partition)] = min(positions[(topic, partition)], offset)
     return positions
 

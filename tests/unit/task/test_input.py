@@ -50,9 +50,10 @@ def _batch(rows: Rows) -> InputBatch:
 
 
 def _of(batch: InputBatch) -> Rows:
-    places = [batch.place(row) for row in range(len(batch))]
+    positions = [batch.position(row) for row in range(len(batch))]
     return [
-        ((topic, partition), offset, int(batch.timestamp[row])) for row, (topic, partition, offset) in enumerate(places)
+        ((topic, partition), offset, int(batch.timestamp[row]))
+        for row, (topic, partition, offset) in enumerate(positions)
     ]
 
 

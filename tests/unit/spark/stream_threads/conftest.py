@@ -239,7 +239,7 @@ class PlayedTask:
         topics = tuple(sorted({topic for topic, _ in self.inputs}))
         ordered = in_stream_order(concat_inputs(rows) if rows else empty_input(topics))
         length = decided_length(ordered, ranges)
-        self.processed += [(topic, offset) for topic, _, offset in map(ordered.place, range(length))]
+        self.processed += [(topic, offset) for topic, _, offset in map(ordered.position, range(length))]
         if ranges and all(offsets.start == offsets.end for offsets in ranges.values()) and not self._punctuates:
             self.recommits += recommit
             return self._outcome({"commit": 0.0} if recommit else {})

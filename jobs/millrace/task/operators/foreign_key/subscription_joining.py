@@ -58,7 +58,7 @@ class SubscriptionJoinProcessor(Processor):
             answered.origin,
             answered.order,
             answered.headers,
-            places=answered.places,
+            positions=answered.positions,
         )
 
     def _foreign_rows(self, records: Records) -> tuple[list[Any], Any, Any]:

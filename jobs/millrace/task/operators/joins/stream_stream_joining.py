@@ -17,7 +17,7 @@ from millrace.task.operators.joins.join_buffer import JoinBuffer
 from millrace.task.operators.joins.join_results import JoinResults
 from millrace.task.operators.joins.non_joined_records import NonJoinedRecords
 from millrace.task.processor import JointProcessor
-from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
+from millrace.task.records import Records, concat_orders, merge_in_order, sorted_rows
 from millrace.task.task_stores import TaskStores
 from millrace.task.written_records import written
 from millrace.topology.nodes import ProcessorNode
@@ -182,13 +182,13 @@ class StreamStreamJoinProcessor(JointProcessor):
         batches = [found.records for _, found in parts]
         if len(batches) == 1:
             return _Input(batches[0], lefts, keys, values)
-        places = sorted_places(concat_orders([records.order for records in batches]))
-        listed = places.tolist()
+        rows = sorted_rows(concat_orders([records.order for records in batches]))
+        listed = rows.tolist()
         return _Input(
             merge_in_order(batches),
-            lefts[places],
-            [keys[place] for place in listed],
-            [values[place] for place in listed],
+            lefts[rows],
+            [keys[row] for row in listed],
+            [values[row] for row in listed],
         )
 
     def _load(self, entries: _Input, joins: BoolArray) -> None:
@@ -255,15 +255,15 @@ class StreamStreamJoinProcessor(JointProcessor):
         if found.next_time is not None:
             times[store] = found.next_time
         now_ms = int(stream_time)
-        for place in found.keys:
-            timestamp, is_left, key_bytes = read_outer_join_key(place)
+        for store_key in found.keys:
+            timestamp, is_left, key_bytes = read_outer_join_key(store_key)
             own = self._left if is_left else self._right
             key = own.buffer.key_serde.deserialize(key_bytes)
-            for data in non_joined.values(place):
+            for data in non_joined.values(store_key):
                 value = own.buffer.value_serde.deserialize(data)
                 left, right = (value, None) if is_left else (None, value)
                 results.add(row, side.node, left, right, timestamp, key=key, own_key=False)
-            non_joined.drop(place, left=is_left, now=now_ms)
+            non_joined.drop(store_key, left=is_left, now=now_ms)
 
 
 def _add(results: JoinResults, side: _Side, row: int, own_and_other: tuple[object, object], timestamp: int) -> bool:

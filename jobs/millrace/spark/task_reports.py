@@ -82,9 +82,9 @@ class TaskReporter:
             return
         host, _, port = self._address.rpartition(":")
         try:
-            family, place = _resolved(host, int(port))
+            family, address = _resolved(host, int(port))
             with socket.socket(family, socket.SOCK_DGRAM) as sender:
-                sender.sendto(orjson.dumps(asdict(report)), place)
+                sender.sendto(orjson.dumps(asdict(report)), address)
         except OSError as error:
             # The task does its work whether or not the driver hears of it.
             _log.warning("a report did not reach the driver", address=self._address, problem=str(error))
@@ -111,9 +111,9 @@ class TaskReports:
         self._take_restore = take_restore
         self._take_lost_transaction = take_lost_transaction
         self._host = host
-        family, place = _resolved(bind, 0)
+        family, address = _resolved(bind, 0)
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
-        self._socket.bind(place)
+        self._socket.bind(address)
         self._thread = threading.Thread(target=self._listen, name="task-reports", daemon=True)
         self._thread.start()
 
@@ -152,5 +152,5 @@ class TaskReports:
 
 def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_DGRAM)
-    family, _, _, _, place = found[0]
-    return family, (str(place[0]), int(place[1]))
+    family, _, _, _, address = found[0]
+    return family, (str(address[0]), int(address[1]))

@@ -41,10 +41,10 @@ def read_outer_join_values(data: bytes) -> list[bytes]:
     """Returns the inverse of :func:`outer_join_values`, without the sides."""
     _, count = _HEAD.unpack_from(data)
     values = []
-    place = _HEAD.size
+    offset = _HEAD.size
     for _ in range(count):
-        (length,) = _LENGTH.unpack_from(data, place)
-        place += _LENGTH.size
-        values.append(data[place + 1 : place + length])
-        place += length
+        (length,) = _LENGTH.unpack_from(data, offset)
+        offset += _LENGTH.size
+        values.append(data[offset + 1 : offset + length])
+        offset += length
     return values

@@ -101,10 +101,10 @@ class Column:
         rows = zip(self.objects, mask.tolist(), strict=True)
         return Column(objects=[value if kept else None for value, kept in rows])
 
-    def scattered(self, places: IntArray, count: int) -> Column:
+    def scattered(self, indices: IntArray, count: int) -> Column:
         """Returns a column of ``count`` rows that has this one's at ``places``, and nulls elsewhere."""
         rows = np.full(count, -1, dtype=np.int64)
-        rows[places] = np.arange(len(places), dtype=np.int64)
+        rows[indices] = np.arange(len(indices), dtype=np.int64)
         if self.is_arrow:
             return Column(arrow=self.arrow.take(pa.array(rows, mask=rows < 0)))
         objects = self.objects

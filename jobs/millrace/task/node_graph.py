@@ -89,6 +89,6 @@ def reconverging(sub_topology: SubTopology, fed: Mapping[str, tuple[str, ...]]) 
     meeting = set()
     for name, own_children in fed.items():
         ways = [reached_from(child) for child in own_children]
-        if any(first & second for place, first in enumerate(ways) for second in ways[place + 1 :]):
+        if any(first & second for number, first in enumerate(ways) for second in ways[number + 1 :]):
             meeting.add(name)
     return frozenset(meeting)

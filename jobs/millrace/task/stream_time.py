@@ -27,9 +27,9 @@ def advance_stream_time(
     if isinstance(records.values, CogroupedColumn):
         inputs = records.values.inputs
         seen = np.empty_like(timestamps)
-        for place in np.unique(inputs).tolist():
-            own = inputs == place
-            seen[own] = _advance(stream_times, store if place == 0 else f"{store}/{place}", timestamps[own])
+        for number in np.unique(inputs).tolist():
+            own = inputs == number
+            seen[own] = _advance(stream_times, store if number == 0 else f"{store}/{number}", timestamps[own])
     else:
         seen = _advance(stream_times, store, timestamps)
     failures.observe_lateness(seen - timestamps)

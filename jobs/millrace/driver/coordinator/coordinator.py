@@ -22,7 +22,7 @@ from millrace.driver.coordinator.epoch import Epoch
 from millrace.driver.coordinator.loads import Loads
 from millrace.driver.coordinator.lost_tasks import LostTasks
 from millrace.driver.coordinator.members import Grant, Member, Members
-from millrace.driver.coordinator.standby_assignment import TaskSlot, assign_standbys
+from millrace.driver.coordinator.standby_assignment import Disk, assign_standbys
 from millrace.spark.stream_threads.messages import (
     Act,
     Answer,
@@ -421,21 +421,21 @@ class Coordinator:
         working = {each.thread: each for each in self._members.working()}
         current = {task: [name for name, each in working.items() if task in each.standbys] for task in copied}
         assigned = assign_standbys(
-            {task: self._place_of(task, working) for task in copied},
+            {task: self._disk_of(task, working) for task in copied},
             [each.candidate(self._holders) for each in working.values()],
-            {name: each.hello.place for name, each in working.items()},
+            {name: each.hello.disk for name, each in working.items()},
             current,
             replicas=self._settings.standby_replicas,
         )
         for name, member in working.items():
             member.standbys = frozenset(task for task, names in assigned.items() if name in names)
 
-    def _place_of(self, task: str, working: Mapping[str, Member]) -> TaskSlot | None:
+    def _disk_of(self, task: str, working: Mapping[str, Member]) -> Disk | None:
         """The disk of the thread that has a task, or is to have it next."""
         owner = self._members.owner(task)
         if (bound := working.get(self._bound_for.get(task, ""))) is not None:
             owner = bound if owner is None else owner
-        return None if owner is None else owner.hello.place
+        return None if owner is None else owner.hello.disk
 
     def _moving(self) -> int:
         """How many tasks are on their way between threads."""

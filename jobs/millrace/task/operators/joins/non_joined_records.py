@@ -46,34 +46,34 @@ class NonJoinedRecords:
 
     def add(self, timestamp: int, key: bytes, value: bytes, *, left: bool, now: int) -> None:
         """Lets a record wait. ``now`` is the timestamp of the changelog's record, milliseconds."""
-        place = outer_join_key(timestamp, left=left, key=key)
-        values = [*self.values(place), value] if place in self._present else [value]
+        store_key = outer_join_key(timestamp, left=left, key=key)
+        values = [*self.values(store_key), value] if store_key in self._present else [value]
         if len(values) == 1:
-            self._present.add(place)
-            insort(self._sides[left], place)
-        self._changed[place] = values
-        self._log.append((place, outer_join_values(values, left=left), now))
+            self._present.add(store_key)
+            insort(self._sides[left], store_key)
+        self._changed[store_key] = values
+        self._log.append((store_key, outer_join_values(values, left=left), now))
 
     def remove(self, timestamp: int, key: bytes, *, left: bool, now: int) -> None:
         """Forgets the records of a key and timestamp, which found a partner; nothing if none waits."""
-        place = outer_join_key(timestamp, left=left, key=key)
-        if place in self._present:
-            self.drop(place, left=left, now=now)
+        store_key = outer_join_key(timestamp, left=left, key=key)
+        if store_key in self._present:
+            self.drop(store_key, left=left, now=now)
 
-    def drop(self, place: bytes, *, left: bool, now: int) -> None:
+    def drop(self, store_key: bytes, *, left: bool, now: int) -> None:
         """Forgets the records under a key of the store."""
-        self._present.remove(place)
+        self._present.remove(store_key)
         keys = self._sides[left]
-        del keys[bisect_left(keys, place)]
-        self._changed.pop(place, None)
-        self._log.append((place, None, now))
+        del keys[bisect_left(keys, store_key)]
+        self._changed.pop(store_key, None)
+        self._log.append((store_key, None, now))
 
-    def values(self, place: bytes) -> list[bytes]:
+    def values(self, store_key: bytes) -> list[bytes]:
         """Returns the values under a key of the store, in the order in which they came."""
-        changed = self._changed.get(place)
+        changed = self._changed.get(store_key)
         if changed is not None:
             return changed
-        found = self._store.get(place)
+        found = self._store.get(store_key)
         return [] if found is None else read_outer_join_values(found[0])
 
     def closed(self, left_limit: int, right_limit: int) -> ClosedRecords:
@@ -89,7 +89,7 @@ class NonJoinedRecords:
         # Kafka Streams' scan ends at the entry behind the first open ones of both sides, and remembers its timestamp.
         if first_left < len(lefts) and first_right < len(rights):
             last_open = max(lefts[first_left], rights[first_right])
-            behind = [side[place] for side in (lefts, rights) if (place := bisect_right(side, last_open)) < len(side)]
+            behind = [side[index] for side in (lefts, rights) if (index := bisect_right(side, last_open)) < len(side)]
             repeated = not behind or len(self.values(last_open)) > 1
             end = last_open if repeated else min(behind)
         else:
@@ -102,7 +102,7 @@ class NonJoinedRecords:
         self._changed = {}
         if log:
             self._store.put_many(
-                [place for place, _, _ in log],
+                [store_key for store_key, _, _ in log],
                 [value for _, value, _ in log],
                 np.array([now for _, _, now in log], dtype=np.int64),
             )

@@ -115,7 +115,7 @@ def plan_sessions(gap: int, records: SessionRows, stored: Sequence[Sequence[Sess
 
     plain = ~odd[of_rows]
     begins = _is_first(of_rows[plain])
-    by_cluster = {int(clusters.stored[place]): session for place, (_, session) in enumerate(flat)}
+    by_cluster = {int(clusters.stored[number]): session for number, (_, session) in enumerate(flat)}
     return SessionPlan(
         late=suspects[~left],
         left=np.sort(np.concatenate((rows[~plain], suspects[left]))),
@@ -156,10 +156,10 @@ def _may_be_taken(
     known_times, counted = np.unique(np.concatenate((clusters.starts, times + gap)), return_inverse=True)
     starts, latest = counted[: len(clusters.starts)], counted[len(clusters.starts) :]
     span = len(known_times)
-    place = np.searchsorted(clusters.keys * span + starts, keys * span + latest, "right") - 1
+    nearest = np.searchsorted(clusters.keys * span + starts, keys * span + latest, "right") - 1
     # No more than two clusters lie within the gap of one point in time.
     near = []
-    for candidate in (place, place - 1):
+    for candidate in (nearest, nearest - 1):
         known = np.maximum(candidate, 0)
         is_near = (candidate >= 0) & (clusters.keys[known] == keys) & (clusters.ends[known] >= times - gap)
         open_near |= is_near & (clusters.ends[known] >= records.closed_before[suspects])

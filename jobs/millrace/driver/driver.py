@@ -478,10 +478,10 @@ class Driver:
         self._refuse_live_members()
         self._reporter.broker_answered()
         self._hooks.watch()
-        self._say_what_is_waited_for()
+        self._report_wait_reason()
         self._reporter.beat()
 
-    def _say_what_is_waited_for(self) -> None:
+    def _report_wait_reason(self) -> None:
         """While queries start, which may take as long as it likes: why their tasks are run by no process."""
         if self._supervisor is None or self.lifecycle.state is not _State.REBALANCING:
             return

@@ -23,7 +23,7 @@ from millrace.driver.start_offsets import (
 from millrace.driver.status import ApplicationStatus
 from millrace.errors import OffsetOutOfRangeError, PreflightError, TopologyError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.groups import commit_in_place_of
+from millrace.kafka.groups import fence_and_commit
 from millrace.kafka.offsets import CommittedOffset, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.record_limits import TopicLimits
@@ -321,7 +321,7 @@ class Preparer:
         if self._config.processing_guarantee is not ProcessingGuarantee.EXACTLY_ONCE_V2 or not last.transactional_ids:
             return
         application_id = self._config.application_id
-        commit_in_place_of(
+        fence_and_commit(
             self._config.bootstrap_servers,
             last.transactional_ids,
             lambda: commits_of_new_run(committed_offsets(self._admin, application_id, topic_partitions), run=run_id),

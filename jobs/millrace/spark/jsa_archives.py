@@ -73,7 +73,7 @@ class Recording:
             )
 
 
-def put_in_place(recorded: Path, archive: Path, progress: Callable[[str], None]) -> Path:
+def install_archive(recorded: Path, archive: Path, progress: Callable[[str], None]) -> Path:
     """Replaces the archives of other versions by a recorded one, whole or not at all.
 
     Args:

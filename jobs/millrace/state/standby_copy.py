@@ -206,7 +206,7 @@ class StandbyCopy:
             if self._is_from_before_a_reset():
                 _log.info("application was reset, copy begins again", task=self._task.name)
                 self.restart_copy()
-            self._look_at_ends()
+            self._check_ends()
         interval = LOAD_COMMIT_INTERVAL_S if self._state.is_loading and self._lag else COMMIT_INTERVAL_S
         if now - self._committed_at >= interval:
             self.commit()
@@ -216,7 +216,7 @@ class StandbyCopy:
         """Applies records up to ends of the changelogs, by store, or until a caller says that it is enough."""
         while not until() and any(self._replays[store].position < end for store, end in ends.items()):
             self.catch_up()
-        self._look_at_ends()
+        self._check_ends()
 
     def ends(self) -> dict[str, int]:
         """Returns where the changelogs end now, by store: for a source topic at the application's committed offset."""
@@ -294,7 +294,7 @@ class StandbyCopy:
         self._held_back = set()
         self._replays = replays
         self._run = self._state.position.run_id if known else runs.newest if runs.are_known else 0
-        self._look_at_ends()
+        self._check_ends()
 
     def _is_useless(self, runs: Runs) -> bool:
         """Whether the directory has something that cannot be brought forward."""
@@ -333,8 +333,8 @@ class StandbyCopy:
         runs = self._runs()
         return runs.are_known and self._run < runs.reset
 
-    def _look_at_ends(self) -> None:
-        looked_at_ms = int(time.time() * 1000)
+    def _check_ends(self) -> None:
+        checked_at_ms = int(time.time() * 1000)
         ends = self.ends()
         self._checked_at = time.monotonic()
         self._limits = {
@@ -343,7 +343,7 @@ class StandbyCopy:
         behind = {store: max(end - self._replays[store].position, 0) for store, end in ends.items()}
         self._lag = sum(behind.values())
         if not self._lag:
-            self._complete_at_ms = looked_at_ms
+            self._complete_at_ms = checked_at_ms
         for topic in [topic for topic in self._held_back if behind[self._store_of[topic]]]:
             position = self._replays[self._store_of[topic]].position
             self._reader.assign({(topic, self._task.partition): position})

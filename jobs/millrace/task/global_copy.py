@@ -155,7 +155,7 @@ class GlobalCopy:
             unreported, self._unreported = self._unreported, UnreportedCounts()
         return unreported
 
-    def give_back(self, unreported: UnreportedCounts) -> None:
+    def return_unreported(self, unreported: UnreportedCounts) -> None:
         """Takes back counts that could not be reported."""
         with self._turn:
             self._unreported.add(unreported)

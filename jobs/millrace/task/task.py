@@ -66,7 +66,7 @@ from millrace.task.input_topics import check_input_topics
 from millrace.task.newest_run import check_newest_run, explain_by_newer_run
 from millrace.task.processor import HeldBack
 from millrace.task.producer_collector import ProducerCollector
-from millrace.task.recovery import ProgressListener, bring_to
+from millrace.task.recovery import ProgressListener, restore_to
 from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
 from millrace.task.spec import TaskSpec
 from millrace.task.topics_written import TopicsWritten
@@ -285,7 +285,7 @@ class Task:
             counts = self._counts(decided.rows, collector, unreported)
             self._commit(positions, counts, collector, clock)
         except BaseException as error:
-            self._give_back(unreported)
+            self._return_unreported(unreported)
             damaged = self._damage()
             self.close()
             if damaged is not None and isinstance(error, Exception) and not isinstance(error, StateCorruptedError):
@@ -362,7 +362,7 @@ class Task:
         sent, self._sent_topics = self._sent_topics, set()
         refused = error if isinstance(error, RecordsRefusedError) else None
         try:
-            found = self._topics.look_again(sent)
+            found = self._topics.refresh(sent)
         except BrokerUnavailableError:
             raise error from None
         if refused is not None and not found:
@@ -409,7 +409,7 @@ class Task:
             signature = self._read_committed()
             clock.lap("open")
             crash_here(CrashPoint.TASK_OPENED)
-            self._restored = bring_to(self._state, spec, self._committed, signature, self._on_restore)
+            self._restored = restore_to(self._state, spec, self._committed, signature, self._on_restore)
             clock.lap("restore")
             self._changelog_ends = dict(signature.changelogs)
             self._reset = signature.reset
@@ -541,17 +541,17 @@ class Task:
                 copy.catch_up(ends, self._on_restore)
                 unreported.add(copy.take_unreported())
         except BaseException:
-            self._give_back(unreported)
+            self._return_unreported(unreported)
             self.close()
             raise
         if self._global:
             clock.lap("global")
         return unreported
 
-    def _give_back(self, unreported: UnreportedCounts) -> None:
+    def _return_unreported(self, unreported: UnreportedCounts) -> None:
         for copy in self._global.values():
             if copy.number == 0:
-                copy.give_back(unreported)
+                copy.return_unreported(unreported)
                 return
 
     @staticmethod
@@ -647,7 +647,7 @@ class Task:
             self._report(unreported, collector)
             self._commit(self._committed, {}, collector, clock)
         except BaseException:
-            self._give_back(unreported)
+            self._return_unreported(unreported)
             self.close()
             raise
 

@@ -189,7 +189,7 @@ def test_only_the_first_copy_tells_of_dropped_records(open_copy: Open, log: Log)
     assert not second.take_unreported()
     unreported = first.take_unreported()
     assert unreported.dropped == {DropReason.NULL_KEY: 1}
-    first.give_back(unreported)
+    first.return_unreported(unreported)
     assert first.take_unreported().dropped == {DropReason.NULL_KEY: 1}
 
 

@@ -231,7 +231,7 @@ class Coordinator:
         now = self._clock()
         self._effects += self._lost.due(now)
         for member in self._members:
-            self._see_to(member, now)
+            self._check_member(member, now)
         if self._loads.is_due(now):
             self._loads.measure(now, self._members)
             self._exchange()
@@ -352,7 +352,7 @@ class Coordinator:
             self._effects += self._lost.due(now)
         member.grants.clear()
 
-    def _see_to(self, member: Member, now: float) -> None:
+    def _check_member(self, member: Member, now: float) -> None:
         limit_s, since = self._settings.hand_over_limit_s, member.waited_for_since
         if since is not None and now - since > limit_s:
             reason = f"it has not done what it was told {limit_s:g} s ago"
@@ -367,16 +367,16 @@ class Coordinator:
             member.ending_since = self._clock()
             self._effects.append(Send(member.connection, End(reason)))
 
-    def _gives_tasks(self) -> bool:
+    def _assigns_tasks(self) -> bool:
         epoch = self._epoch
-        return epoch is not None and epoch.gives_tasks(self._clock(), len(self._members.working()))
+        return epoch is not None and epoch.assigns_tasks(self._clock(), len(self._members.working()))
 
     def _reconcile(self) -> None:
         for member in self._members:
             for task, grant in member.grants.items():
                 if task not in self._tasks and grant.leaving_since is None:
                     grant.leaving_since = self._clock()
-        if self._gives_tasks():
+        if self._assigns_tasks():
             self._distribute()
             self._distribute_standbys()
         for member in self._members.working():
@@ -398,7 +398,7 @@ class Coordinator:
         assigned = assign(tasks, [each.candidate(self._holders) for each in by_name.values()], current)
         for task in self._members.without_owner(sorted(assigned)):
             if task not in self._lost:
-                self._give(task, by_name[assigned[task]], was_moved=self._bound_for.pop(task, None) is not None)
+                self._grant(task, by_name[assigned[task]], was_moved=self._bound_for.pop(task, None) is not None)
         moving = self._moving()
         for task, name in sorted(assigned.items()):
             owner = self._members.owner(task)
@@ -448,7 +448,7 @@ class Coordinator:
     def _exchange(self) -> None:
         """Moves one task, or exchanges two, where the load is uneven and nothing else is on its way."""
         tasks, current = self._wanted()
-        if self._moving() or self._lost or not self._gives_tasks() or current.keys() != tasks.keys():
+        if self._moving() or self._lost or not self._assigns_tasks() or current.keys() != tasks.keys():
             return
         candidates = [each.candidate(self._holders) for each in self._members.working()]
         changed = exchange_for_load(tasks, current, candidates)
@@ -456,7 +456,7 @@ class Coordinator:
             self._log.info("tasks change threads for an even load", tasks=changed)
         self._bound_for.update(changed)
 
-    def _give(self, task: str, member: Member, *, was_moved: bool) -> None:
+    def _grant(self, task: str, member: Member, *, was_moved: bool) -> None:
         wanted = self._tasks[task]
         is_stale = self._holders.get(task) != member.thread
         self._holders[task] = member.thread

@@ -93,7 +93,7 @@ class _Planner:
             savepoints=tuple(savepoints),
             stale_inputs=tuple(sorted({topic for topic, _ in commits} - current.inputs - everything.internal)),
             force=self.options.force,
-            forgets_topology=self.options.forgets_topology,
+            forgets_topology=self.options.discards_topology,
         )
 
     def _kept_repartition_topics(self, topics: Mapping[str, TopicDescription]) -> frozenset[str]:

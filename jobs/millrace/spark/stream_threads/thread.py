@@ -132,7 +132,7 @@ class StreamThread:
         """One turn of the loop."""
         self._take_messages(0.0)
         self._take_ended()
-        self._begin_what_is_due()
+        self._begin_due_work()
         if self._ending is None:
             self._read()
         self._report_if_due()
@@ -303,7 +303,7 @@ class StreamThread:
             self._reader.unassign(own)
             self._limits.share(self._tasks.values())
 
-    def _begin_what_is_due(self) -> None:
+    def _begin_due_work(self) -> None:
         now = self._clock()
         for task in self._tasks.values():
             if task.is_busy:

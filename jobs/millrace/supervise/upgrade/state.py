@@ -117,7 +117,7 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
         **begin_offsets(admin, [topic_partition for topic_partition in fresh if topic_partition[0] not in latest]),
         **end_offsets(admin, [topic_partition for topic_partition in fresh if topic_partition[0] in latest]),
     }
-    options = ResetOptions(to=ToOffsets(starts), keeps_waiting=True, forgets_topology=True)
+    options = ResetOptions(to=ToOffsets(starts), keeps_waiting=True, discards_topology=True)
     return decide(known, options)
 
 

@@ -199,11 +199,11 @@ class StreamStreamJoinProcessor(JointProcessor):
         ):
             rows = np.flatnonzero(joins & of_side)
             times = entries.records.timestamps[rows]
-            looking = len(rows) > 0
+            any_rows = len(rows) > 0
             other.buffer.load(
                 [key for row in rows.tolist() if (key := entries.keys[row]) is not None],
-                int(times.min()) - side.before_ms if looking else 0,
-                int(times.max()) + side.after_ms if looking else 0,
+                int(times.min()) - side.before_ms if any_rows else 0,
+                int(times.max()) + side.after_ms if any_rows else 0,
             )
 
     def _advance_stream_time(self, timestamps: IntArray) -> IntArray:

@@ -77,7 +77,7 @@ class SessionColumns:
             closed_before: for each of them: a session that ends before it takes no record, milliseconds.
             readable: for each of them: a session that ends before it has expired, milliseconds.
         """
-        rows = SessionRows(codes, records.timestamps, closed_before, readable, self._gives_nothing(records))
+        rows = SessionRows(codes, records.timestamps, closed_before, readable, self._may_delete(records))
         return plan_sessions(self._operator.windows.gap_ms, rows, self._stored(rows, key_bytes))
 
     def _stored(self, rows: SessionRows, key_bytes: list[bytes]) -> list[list[Session]]:
@@ -91,7 +91,7 @@ class SessionColumns:
         keys = [key_bytes[row] for row in order[firsts].tolist()]
         return [find(key, first, last) for key, first, last in zip(keys, earliest, latest, strict=True)]
 
-    def _gives_nothing(self, records: Records) -> BoolArray:
+    def _may_delete(self, records: Records) -> BoolArray:
         """Records that may leave a session without an aggregate, which is then not there."""
         if isinstance(self._aggregator, BuiltInAggregator) and needs_a_value(self._aggregator):
             missing: BoolArray = (

@@ -29,14 +29,14 @@ class SessionRows:
         timestamps: event times, milliseconds.
         closed_before: a session that ends before it takes no record, milliseconds.
         readable_from: a session that ends before it has expired, milliseconds.
-        give_nothing: whether they may leave a session without an aggregate, which then is not there.
+        may_delete: whether they may leave a session without an aggregate, which then is not there.
     """
 
     keys: IntArray
     timestamps: IntArray
     closed_before: IntArray
     readable_from: IntArray
-    give_nothing: BoolArray
+    may_delete: BoolArray
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def plan_sessions(gap: int, records: SessionRows, stored: Sequence[Sequence[Sess
     end_before = np.where(is_first, first_end[of_rows], _shifted(ends))
     start_before = np.where(is_first, first_start[of_rows], _shifted(starts))
     apart = (times < start_before - gap) | (times > end_before + gap) | (end_before < records.readable_from[rows])
-    odd[of_rows[(apart & (goes_on | ~is_first)) | records.give_nothing[rows]]] = True
+    odd[of_rows[(apart & (goes_on | ~is_first)) | records.may_delete[rows]]] = True
 
     plain = ~odd[of_rows]
     begins = _is_first(of_rows[plain])

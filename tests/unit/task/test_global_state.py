@@ -64,7 +64,7 @@ class Applied:
 
     def apply(self, *records: tuple[Any, int]) -> None:
         raw = [RawRecord(TEXT.serialize(key), LONG.serialize(value), 7, []) for key, value in records]
-        batch = input_batch(("totals",), [("totals", self.end + place, record) for place, record in enumerate(raw)])
+        batch = input_batch(("totals",), [("totals", self.end + index, record) for index, record in enumerate(raw)])
         position = TaskPosition(inputs={("totals", 0): self.end + len(raw)})
         self.global_state.apply(batch, position, self.dead_letters)
         self.end += len(raw)

@@ -15,7 +15,7 @@ A, B = ("a", 0), ("b", 0)
 
 
 def read(
-    place: tuple[str, int],
+    topic_partition: tuple[str, int],
     *offsets: int,
     position: int | None = None,
     end: int | None = None,
@@ -24,8 +24,8 @@ def read(
 ) -> PartitionColumns:
     """What a poll brought."""
     return PartitionColumns(
-        topic=place[0],
-        partition=place[1],
+        topic=topic_partition[0],
+        partition=topic_partition[1],
         offsets=np.array(offsets, dtype=np.int64),
         timestamps=np.array(offsets, dtype=np.int64),
         keys=pa.array([b""] * len(offsets), type=pa.binary()),
@@ -175,8 +175,8 @@ def test_without_any_idling_what_is_buffered_is_processed_whatever_the_broker_ha
 
 def limited(most_rows: int, **parts: tuple[int, ...]) -> TaskInput:
     """An input of partitions of which so many records are buffered in parts, with a limit of rows."""
-    places = [(name, 0) for name in parts]
-    given = TaskInput(places, dict.fromkeys(places, 0), most_records=1_000)
+    topic_partitions = [(name, 0) for name in parts]
+    given = TaskInput(topic_partitions, dict.fromkeys(topic_partitions, 0), most_records=1_000)
     for name, sizes in parts.items():
         at = 0
         for size in sizes:

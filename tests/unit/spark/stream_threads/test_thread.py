@@ -159,7 +159,7 @@ def test_inputs_are_merged_by_time_and_wait_for_what_the_broker_still_has_of_one
     world.reader.put(("a", 0), 70)
     world.turn_until(lambda: task.processed[-1] == ("b", 2))
     assert task.committed["a", 0] == 3
-    world.reader.told.discard(("b", 0))
+    world.reader.reported.discard(("b", 0))
     world.turn_until(lambda: task.committed["a", 0] == 4)
     assert task.processed[-2:] == [("b", 2), ("a", 3)]
 

@@ -78,11 +78,11 @@ def install_archive(recorded: Path, archive: Path, progress: Callable[[str], Non
 
     Args:
         recorded: where it was written, on the same file system.
-        archive: its place, see :func:`archive_path`.
+        archive: its path, see :func:`archive_path`.
         progress: gets a line of text.
 
     Returns:
-        Its place.
+        Its path.
     """
     kind = archive.name.partition("-")[0]
     for old in archive.parent.glob(f"{kind}-*.jsa"):

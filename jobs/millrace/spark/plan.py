@@ -44,7 +44,7 @@ class QueryPlan(SubTopologySpec):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The input topics, sorted; rows refer to them by their place here."""
+        """The input topics, sorted; rows refer to them by their index here."""
         return self._layout.inputs
 
     @property

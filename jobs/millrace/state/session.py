@@ -170,7 +170,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         values: Sequence[bytes | None],
         timestamps: Int64Array,
     ) -> Int64Array:
-        """Writes sessions, in this order; ``None`` removes one. Returns the places of those in expired segments."""
+        """Writes sessions, in this order; ``None`` removes one. Returns the indices of those in expired segments."""
         self._metrics.puts += len(keys)
         interval, retention = self._segments.interval_ms, self._segments.retention_ms
         observed, first_live = self._segments.observed_stream_time, self._segments.first_live

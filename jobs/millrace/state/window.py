@@ -95,7 +95,7 @@ class LayeredWindowStore(SegmentedStore[Segments]):
     def put_many(
         self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
     ) -> Int64Array:
-        """Writes values of (key, starts) pairs, in this order; ``None`` deletes. Returns the places of expired ones."""
+        """Writes values of (key, start) pairs in this order; ``None`` deletes. Returns the indices of expired ones."""
         self._metrics.puts += len(keys)
         expired = _NO_ROWS
         if not keys:

@@ -144,7 +144,7 @@ def _record(batch: InputBatch, records: Records, index: int, key: Any, value: An
 
 
 def rows_by_partition(batch: InputBatch, rows: IntArray) -> Iterator[tuple[TopicPartition, Any]]:
-    """For each input partition among ``rows`` of a batch the places in ``rows`` that are of it, ascending."""
+    """For each input partition among ``rows`` of a batch the indices in ``rows`` that are of it, ascending."""
     if len(rows) == 0:
         return
     partitions = batch.partition[rows]

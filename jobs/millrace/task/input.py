@@ -40,7 +40,7 @@ class InputBatch:
 
     Args:
         topics: names that ``topic`` counts.
-        topic: for each row the place of its topic in ``topics``.
+        topic: for each row the index of its topic in ``topics``.
         partition: Kafka partitions.
         offset: Kafka offsets.
         timestamp: record timestamps, milliseconds.

@@ -122,7 +122,7 @@ def concat_orders(orders: Sequence[tuple[IntArray, ...]]) -> tuple[IntArray, ...
 
 
 def sorted_rows(order: tuple[IntArray, ...]) -> IntArray:
-    """Returns the rows in the order of their places; stable."""
+    """Returns the rows in the order of their order columns; stable."""
     # lexsort sorts by its last key first.
     return np.lexsort(tuple(reversed(order))).astype(np.int64)
 
@@ -165,7 +165,7 @@ def concat_superseded(batches: Sequence[Records]) -> BoolArray | None:
 
 
 def concat_objects(parts: Sequence[ObjectArray | None], lengths: Sequence[int]) -> ObjectArray | None:
-    """Returns the headers or places of several batches one after the other; ``None`` where none has any."""
+    """Returns the headers or positions of several batches one after the other; ``None`` where none has any."""
     if all(part is None for part in parts):
         return None
     return np.concatenate(

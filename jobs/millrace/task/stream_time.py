@@ -15,7 +15,7 @@ def advance_stream_time(
 ) -> IntArray:
     """Stream time as each record sees it, itself included; remembers the last, and how late the records are.
 
-    Each input of a cogroup has its own: the first one by the name of the store, the others with their place behind it.
+    Each input of a cogroup has its own: the first one by the name of the store, the others with their number behind it.
 
     Args:
         stream_times: stream time of each windowed operator, milliseconds, by the name of its store; is kept up to date.

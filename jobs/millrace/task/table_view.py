@@ -93,7 +93,7 @@ def last_changes_before(
         return np.full(len(keys), -1, dtype=np.int64)
     codes = pa.array(changed + keys, type=pa.binary()).dictionary_encode().indices.to_numpy().astype(np.int64)
     ranks = joint_ranks(change_order, order)
-    # One number that sorts by key first and by place second.
+    # One number that sorts by key first and by rank second.
     sort_keys = codes * (len(ranks) + 1) + ranks
     sorted_changes = np.argsort(sort_keys[:changes], kind="stable")
     slots = np.searchsorted(sort_keys[:changes][sorted_changes], sort_keys[changes:]) - 1

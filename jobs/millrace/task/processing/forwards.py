@@ -32,7 +32,7 @@ class Forwards:
         self._ordinal = 0
 
     def begin(self, row: int, punctuation_order: tuple[int, int] = (0, 0)) -> None:
-        """What comes now belongs to ``row`` of the records, or, with ``NO_ROW``, to a punctuation with a place."""
+        """What comes now belongs to ``row`` of the records, or, with ``NO_ROW``, to a punctuation with an order."""
         self._row, self._punctuation_order, self._ordinal = row, punctuation_order, 0
 
     def add(self, record: Any, child: str | None) -> None:
@@ -78,7 +78,7 @@ class Forwards:
 
     @staticmethod
     def _record_positions(parents: Records | None, rows: IntArray) -> ObjectArray | None:
-        """The places of the parents; a record that a punctuation forwards has none."""
+        """The positions of the parents; a record that a punctuation forwards has none."""
         if parents is None or parents.positions is None:
             return None
         return object_array([None if row == NO_ROW else parents.positions[row] for row in rows.tolist()])

@@ -48,7 +48,7 @@ class Punctuation:
 class PunctuationQueue:
     """Punctuations by the time at which they are due.
 
-    Java's ``PriorityQueue`` decides between those that are due together by the place in its heap, so the heap is
+    Java's ``PriorityQueue`` decides between those that are due together by the index in its heap, so the heap is
     followed here step by step.
     """
 

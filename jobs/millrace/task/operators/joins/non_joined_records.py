@@ -28,7 +28,7 @@ class ClosedRecords:
 
 
 class NonJoinedRecords:
-    """Waiting records by timestamp, side and key. Changes are kept until :meth:`flush`.
+    """Non-joined records by timestamp, side and key. Changes are kept until :meth:`flush`.
 
     Kafka Streams scans its store for those whose window has closed; here the keys of the store are in memory, in
     order, by side, so that closed ones are found by a binary search.

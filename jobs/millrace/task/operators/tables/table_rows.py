@@ -108,7 +108,7 @@ class RowFunctions:
         return results.scattered(self._succeeded(indices, kept), len(rows))
 
     def _succeeded(self, indices: IntArray, kept: IntArray | None) -> IntArray:
-        """The places at which a function gave a result; the others are remembered as failed."""
+        """The indices at which a function gave a result; the others are remembered as failed."""
         if kept is None:
             return indices
         failed = np.ones(len(indices), dtype=bool)

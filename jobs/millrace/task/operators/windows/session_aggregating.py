@@ -242,7 +242,7 @@ class SessionAggregateProcessor(Processor):
         timestamp: int,
         record_order: tuple[int, ...],
     ) -> IntArray:
-        """Writes what one record changes; returns the places of the writes whose sessions have expired: replaced
+        """Writes what one record changes; returns the indices of the writes whose sessions have expired: replaced
         ones first, the record's own last.
 
         Args:

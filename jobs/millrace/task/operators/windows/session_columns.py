@@ -189,7 +189,7 @@ class _Entries:
         )
 
     def take(self, indices: IntArray) -> _Entries:
-        """The writes at some places."""
+        """The writes at ``indices``."""
         return _Entries(self.rows[indices], self.starts[indices], self.ends[indices], self.sessions[indices])
 
 

@@ -240,7 +240,7 @@ def windows_of(windows: TimeWindows | UnlimitedWindows, timestamps: IntArray) ->
     """The windows of each record, the oldest first; none starts before 0.
 
     Returns:
-        For each pair of record and window: the record's row, the window's place among the record's windows, and the
+        For each pair of record and window: the record's row, the window's number among the record's windows, and the
         window's start in milliseconds.
     """
     if isinstance(windows, UnlimitedWindows):

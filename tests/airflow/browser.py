@@ -128,9 +128,12 @@ class Browser:
         script = (
             "const e = document.querySelector(arguments[0]); return e ? e.textContent.includes(arguments[1]) : false"
         )
-        WebDriverWait(self.driver, LIMIT_S).until(
-            lambda driver: driver.execute_script(script, selector, text), f"no {text!r} in {selector}"
-        )
+        try:
+            WebDriverWait(self.driver, LIMIT_S).until(lambda driver: driver.execute_script(script, selector, text))
+        except TimeoutException as error:
+            page = self.driver.find_element(By.TAG_NAME, "body").text
+            message = f"no {text!r} in {selector} on {self.driver.current_url}, which shows:\n{page}"
+            raise AssertionError(message) from error
 
     def screenshot(self, name: str) -> Path:
         """A picture of the whole page, or of what a frame shows of it."""

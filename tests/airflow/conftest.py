@@ -104,6 +104,10 @@ class Platform:
     def run(self, dag_id: str, run_id: str, conf: dict[str, Any] | None = None, *, limit_s: float = 240) -> str:
         """Trigger a DAG and wait for its end."""
         self.client.trigger(dag_id, run_id, conf)
+        return self.wait_for_run(dag_id, run_id, limit_s=limit_s)
+
+    def wait_for_run(self, dag_id: str, run_id: str, *, limit_s: float = 240) -> str:
+        """Wait for the end of a run; how it ended."""
         wait_for(lambda: self.client.run_state(dag_id, run_id) in {"success", "failed"}, limit_s=limit_s)
         return self.client.run_state(dag_id, run_id)
 

@@ -229,6 +229,7 @@ def test_every_button_starts_its_dag_with_the_application_filled_in(admin: Brows
     there = {dag["dag_id"] for dag in platform.client.request("GET", "/dags?limit=200")["dags"]}
     buttons = [str(button.get_attribute("id")).removeprefix("do-") for button in admin.all("nav.actions .button")]
     assert {"millrace_deploy", "millrace_stop"} <= set(buttons) <= there
+    started = []
     for dag_id in buttons:
         admin.open(PAGE)
         admin.find(f"#do-{dag_id}").send_keys(Keys.ENTER)
@@ -241,6 +242,7 @@ def test_every_button_starts_its_dag_with_the_application_filled_in(admin: Brows
         link = start(admin)
         runs = platform.client.request("GET", f"/dags/{dag_id}/dagRuns?order_by=-run_after")["dag_runs"]
         run = next(run for run in runs if quote(run["dag_run_id"], safe="") in link)
+        started.append((dag_id, str(run["dag_run_id"])))
         assert run["conf"][name] == value
         assert run["conf"].get("dry_run", True) is True
         assert ("dry_run" in run["conf"]) is bool(dry_run)
@@ -248,9 +250,11 @@ def test_every_button_starts_its_dag_with_the_application_filled_in(admin: Brows
         assert run["note"] == "started on the page Streams"
     assert admin.violations() == []
     admin.screenshot("run-1280-light")
+    for dag_id, run_id in started:
+        platform.wait_for_run(dag_id, run_id)
     admin.open(f"{PAGE}/actions/millrace_stop")
     admin.find("#p-dry_run").send_keys(Keys.SPACE)
-    admin.find("form button[type=submit]").click()
+    start(admin)
     admin.wait_for_text("#live", "success")
 
 

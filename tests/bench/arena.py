@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from millrace.home import millrace_home
 from millrace.kafka.clients import client_log
 from tests.bench.contestants import Contestant, Report, Run
 from tests.bench.latency import LatencyFigures, Stream, measure_latency
+from tests.bench.memory import MemoryMeter
 from tests.bench.meter import Figures, Sample, figures_of, watch
 from tests.bench.output import check_counts, read_updates
 from tests.bench.recovery import RecoveryFigures, measure_recovery
@@ -100,7 +101,11 @@ class Arena:
         workload = loaded.workload
         with self._run(contestant, loaded.topic, workload.partitions) as run:
             self._report(f"{contestant.title} starts on {workload.name}")
-            with closing(contestant.progress(run)) as progress, contestant.start(run) as process:
+            with (
+                closing(contestant.progress(run)) as progress,
+                contestant.start(run) as process,
+                MemoryMeter(process.pid) as memory,
+            ):
                 tell = _every_seconds(5.0, self._report, records=workload.records)
 
                 def on_sample(sample: Sample) -> None:
@@ -120,7 +125,11 @@ class Arena:
                 bootstrap_servers=self._bootstrap_servers, topic=run.output_topic, partitions=run.partitions
             )
             check_counts(updates, loaded.expected, exactly_once=contestant.exactly_once)
-            figures = figures_of(samples, records=workload.records)
+            figures = replace(
+                figures_of(samples, records=workload.records),
+                memory_bytes=memory.figures.processes_bytes,
+                worker_memory_bytes=memory.figures.worker_bytes or None,
+            )
             steady = f"{figures.steady_records_per_s:,.0f}" if figures.steady_records_per_s else "unknown"
             self._report(
                 f"{contestant.title}: first output {figures.first_output_s:.1f} s, steady {steady} records/s, "

@@ -57,12 +57,16 @@ class Figures:
         steady_records_per_s: between the first and the last commit inside 20 % to 90 % of the input; ``None`` where
             there are fewer than three, or they span less than 40 % of the input: no steady state was seen.
         whole_run_s: from the start of the process to the commit of the whole input.
+        memory_bytes: most memory that all its processes took at one moment; ``None`` where it was not looked at.
+        worker_memory_bytes: most memory of one Python worker; ``None`` where it has none.
     """
 
     records: int
     first_output_s: float
     steady_records_per_s: float | None
     whole_run_s: float
+    memory_bytes: int | None = None
+    worker_memory_bytes: int | None = None
 
     @property
     def whole_run_records_per_s(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,27 +25,30 @@ class MillraceContestant:
 
     Args:
         settings: settings that differ from the defaults.
+        checkout: the checkout that it runs from, with its environment in ``.venv``.
     """
 
     name: str = "millrace"
     title: str = "Millrace"
     exactly_once: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
+    checkout: Path = REPOSITORY
 
     def prepare(self, report: Report) -> None:
         SPARK.prepare(report)
 
     def start(self, run: Run) -> ContestantProcess:
         file = self.write_spec(run)
+        python = sys.executable if self.checkout == REPOSITORY else str(self.checkout / ".venv/bin/python")
         environment = {
             INPUT_VARIABLE: run.input_topic,
             OUTPUT_VARIABLE: run.output_topic,
             REPARTITION_VARIABLE: str(run.through_repartition),
-            "PYTHONPATH": str(REPOSITORY),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(self.checkout),
+            "PYSPARK_PYTHON": python,
         }
-        command = [sys.executable, "-m", "millrace", "run", str(file), "--run-directory", str(run.directory / "run")]
-        return ContestantProcess(command, log=run.directory / "log", environment=environment, directory=REPOSITORY)
+        command = [python, "-m", "millrace", "run", str(file), "--run-directory", str(run.directory / "run")]
+        return ContestantProcess(command, log=run.directory / "log", environment=environment, directory=self.checkout)
 
     def write_spec(self, run: Run) -> Path:
         """Write the application's spec into the run's directory."""
@@ -76,3 +80,17 @@ MILLRACE_MICRO_BATCHES = MillraceContestant(
     title="Millrace (micro-batches)",
     settings={"processing.engine": "micro-batches"},
 )
+
+
+def millrace_before(checkout: Path) -> MillraceContestant:
+    """Returns Millrace as it is in another checkout, which is measured in one run with this one.
+
+    Args:
+        checkout: of this repository at an earlier commit, prepared by ``make setup``.
+
+    Raises:
+        subprocess.CalledProcessError: it is no checkout.
+    """
+    command = ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return MillraceContestant(name="millrace-before", title=f"Millrace at {commit}", checkout=checkout.resolve())

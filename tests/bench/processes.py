@@ -17,6 +17,8 @@ from tests.bench.meter import ContestantFailedError
 
 _GRACE_S = 30.0
 _LOG_LINES = 15
+_DAEMON = ("millrace.spark.python_daemon", "pyspark.daemon")
+"""Modules of the Python daemon; the workers that it forks have its command line."""
 
 
 class ContestantProcess:
@@ -97,3 +99,16 @@ class ContestantProcess:
             return [root, *root.children(recursive=True)]
         except psutil.NoSuchProcess:
             return []
+
+
+def workers_of(pid: int) -> list[psutil.Process]:
+    """The Python workers that descend from a process, which Spark's daemon has forked."""
+    found = []
+    for process in psutil.Process(pid).children(recursive=True):
+        try:
+            parent, command = process.parent(), process.cmdline()
+            if parent is not None and any(module in command for module in _DAEMON) and parent.cmdline() == command:
+                found.append(process)
+        except psutil.NoSuchProcess:  # it has ended meanwhile
+            continue
+    return found

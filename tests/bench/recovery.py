@@ -11,20 +11,16 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-import psutil
-
 from tests.bench.contestants import Contestant, Run
 from tests.bench.latency import PaymentStream
 from tests.bench.meter import ContestantFailedError, GroupProgress
-from tests.bench.processes import ContestantProcess
+from tests.bench.processes import ContestantProcess, workers_of
 
 RECORDS_PER_S = 5_000
 _CAUGHT_UP_RECORDS = 3 * RECORDS_PER_S
 """Committed before something is killed: the start is over, and there is state to come back to."""
 _LIMIT_S = 180.0
 _INTERVAL_S = 0.02
-_DAEMON = ("millrace.spark.python_daemon", "pyspark.daemon")
-"""Modules of the Python daemon; the workers that it forks have its command line."""
 
 
 @dataclass(frozen=True)
@@ -75,19 +71,6 @@ def measure_recovery(contestant: Contestant, run: Run) -> RecoveryFigures:
         finally:
             stream.abandon()
     return RecoveryFigures(process_s, worker_s)
-
-
-def workers_of(pid: int) -> list[psutil.Process]:
-    """The Python workers that descend from a process, which Spark's daemon has forked."""
-    found = []
-    for process in psutil.Process(pid).children(recursive=True):
-        try:
-            parent, command = process.parent(), process.cmdline()
-            if parent is not None and any(module in command for module in _DAEMON) and parent.cmdline() == command:
-                found.append(process)
-        except psutil.NoSuchProcess:  # it has ended meanwhile
-            continue
-    return found
 
 
 def _reached(progress: GroupProgress, wanted: Mapping[int, int], process: ContestantProcess) -> float:

@@ -204,9 +204,20 @@ def render_throughput(runs: Sequence[Throughput]) -> str:
                 _times(ratio(runs, contestant, whole_run=False)),
                 _seconds(_median(run.figures.whole_run_s for run in mine)),
                 _times(ratio(runs, contestant, whole_run=True)),
+                _mebibytes(_median(run.figures.memory_bytes for run in mine)),
+                _mebibytes(_median(run.figures.worker_memory_bytes for run in mine)),
             )
         )
-    head = ("", "first output, s", "steady, records/s", "steady ratio", "whole run, s", "whole-run ratio")
+    head = (
+        "",
+        "first output, s",
+        "steady, records/s",
+        "steady ratio",
+        "whole run, s",
+        "whole-run ratio",
+        "memory, MiB",
+        "of a worker, MiB",
+    )
     rounds = max(run.round for run in runs)
     note = f"Medians of {rounds} rounds." if rounds > 1 else "One round."
     return f"{_table(head, rows)}\n\n{note}"
@@ -316,6 +327,10 @@ def _thousands(value: float | None) -> str:
     return _MISSING if value is None else f"{round(value, -2):,.0f}"
 
 
+def _mebibytes(value: float | None) -> str:
+    return _MISSING if value is None else f"{value / (1 << 20):,.0f}"
+
+
 def _times(value: float | None) -> str:
     return _MISSING if value is None else f"{value:.2f}"
 
@@ -351,9 +366,10 @@ the JSON.
 
 *First output* is the time from the start of the process to the first committed output record. *Steady* is the
 throughput between the first and the last commit inside 20 % to 90 % of the input. *Whole run* is the time from the
-start of the process to the commit of the whole input. Progress is read from outside, from committed offsets (for Spark,
-from its commit log). A ratio says how many times as fast as Kafka Streams with default settings the contestant was in
-the same round: above 1 is faster."""
+start of the process to the commit of the whole input. *Memory* is the most that the contestant's processes took at
+one moment (proportional set size), and what one Python worker of it took. Progress is read from outside, from
+committed offsets (for Spark, from its commit log). A ratio says how many times as fast as Kafka Streams with default
+settings the contestant was in the same round: above 1 is faster."""
 
 _GROWTH = """Steady-state records/s for other numbers of partitions and keys; in brackets the ratio to Kafka Streams
 with default settings, where it was measured in the same session."""

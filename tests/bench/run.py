@@ -17,7 +17,7 @@ from tests.bench.arena import Arena, open_arena
 from tests.bench.contestants import KAFKA_STREAMS, KAFKA_STREAMS_TUNED, REPOSITORY, SPARK, Contestant, Report
 from tests.bench.latency import Stream
 from tests.bench.machine import describe_machine
-from tests.bench.millrace_contestant import MILLRACE, MILLRACE_MICRO_BATCHES
+from tests.bench.millrace_contestant import MILLRACE, MILLRACE_MICRO_BATCHES, millrace_before
 from tests.bench.report import Latency, Recovery, Results, Throughput, read_results, write_results
 from tests.bench.workloads import W1, WORKLOADS, Workload
 
@@ -125,6 +125,7 @@ def main(
     rate: Annotated[int, typer.Option(min=1, help="Payments a second (latency only).")] = 5_000,
     seconds: Annotated[float, typer.Option(min=1, help="How long latencies are measured.")] = 60.0,
     repartition: Annotated[bool, typer.Option(help="Through a repartition topic (latency only).")] = False,
+    before: Annotated[Path | None, typer.Option(help="Also run Millrace as it is in this checkout.")] = None,
     bootstrap_servers: Annotated[str | None, typer.Option(help="Use this broker, not one of its own.")] = None,
     results: Annotated[Path | None, typer.Option(help="File (JSON) of the results; the page is beside it.")] = None,
 ) -> None:
@@ -136,6 +137,8 @@ def main(
     Example: python -m tests.bench.run --workload W1,W2 --rounds 3
     """
     chosen = _chosen(contestants)
+    if before is not None:
+        chosen.append(millrace_before(before))
     quick = any(size is not None for size in (records, keys, partitions))
     file = results or (millrace_home() / "bench" / "quick.json" if quick else _PUBLISHED)
     report = reporter()

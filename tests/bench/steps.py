@@ -25,7 +25,7 @@ from tests.bench.arena import open_arena
 from tests.bench.contestants import REPOSITORY
 from tests.bench.meter import STEADY_FROM, STEADY_TO, Sample
 from tests.bench.millrace_contestant import MILLRACE
-from tests.bench.recovery import workers_of
+from tests.bench.processes import workers_of
 from tests.bench.report import StepTime, read_results, write_results
 from tests.bench.run import reporter
 from tests.bench.workloads import WORKLOADS

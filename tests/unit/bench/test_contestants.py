@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from millrace.dsl import StreamsBuilder
 from millrace.install.spec import load_spec
 from tests.bench import millrace_application
 from tests.bench.contestants import KAFKA_STREAMS, Contestant, Run
-from tests.bench.millrace_contestant import MILLRACE, MillraceContestant
+from tests.bench.millrace_contestant import MILLRACE, MillraceContestant, millrace_before
 from tests.bench.run import growth_workloads, in_order
 from tests.bench.workloads import INPUT_VARIABLE, OUTPUT_VARIABLE, W1
 
@@ -36,6 +38,24 @@ def test_millrace_gets_a_valid_spec_with_two_cores_and_the_broker(tmp_path: Path
 def test_millrace_s_settings_can_be_changed_for_a_comparison(tmp_path: Path) -> None:
     tuned = MillraceContestant(settings={"max.batch.records": "500000"})
     assert load_spec(tuned.write_spec(run_in(tmp_path))).streams_config().max_batch_records == 500_000
+
+
+def test_millrace_before_a_change_runs_from_its_own_checkout_and_environment(tmp_path: Path) -> None:
+    checkout, run = tmp_path / "checkout", run_in(tmp_path)
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$PWD $PYTHONPATH $PYSPARK_PYTHON $*"\n')
+    python.chmod(0o755)
+    identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    for command in (("init", "-q"), (*identity, "commit", "-q", "--allow-empty", "-m", "before")):
+        subprocess.run(["git", "-C", str(checkout), *command], check=True)
+    before = millrace_before(checkout)
+    with before.start(run) as process:
+        psutil.Process(process.pid).wait()
+    words = (tmp_path / "log").read_text().split()
+    assert words[:3] == [str(checkout), str(checkout), str(python)]
+    assert words[3:6] == ["-m", "millrace", "run"]
+    assert before.title.startswith("Millrace at ")
 
 
 def test_millrace_s_topology_is_one_sub_topology_from_the_input_to_the_output(monkeypatch: pytest.MonkeyPatch) -> None:

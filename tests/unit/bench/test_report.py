@@ -29,7 +29,9 @@ MACHINE = {"Processor": "Test, 2 cores"}
 def run(
     contestant: str, steady: float | None, whole_run_s: float, *, number: int = 1, workload: Workload = W1
 ) -> Throughput:
-    return Throughput(workload, contestant, contestant.title(), number, Figures(3_000_000, 5.25, steady, whole_run_s))
+    memory = (1_500 << 20, 320 << 20) if contestant == "millrace" else (700 << 20, None)
+    figures = Figures(3_000_000, 5.25, steady, whole_run_s, *memory)
+    return Throughput(workload, contestant, contestant.title(), number, figures)
 
 
 TWO_ROUNDS = (
@@ -53,10 +55,13 @@ def test_a_contestant_without_the_baseline_in_its_round_has_no_ratio() -> None:
 
 def test_the_table_has_millrace_first_then_the_baseline_and_says_how_many_rounds() -> None:
     assert render_throughput(TWO_ROUNDS).splitlines() == [
-        "|  | first output, s | steady, records/s | steady ratio | whole run, s | whole-run ratio |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-        "| Millrace | 5.2 | 190,000 | 3.50 | 25.0 | 2.50 |",
-        "| Kafka-Streams | 5.2 | 55,000 | 1.00 | 60.0 | 1.00 |",
+        (
+            "|  | first output, s | steady, records/s | steady ratio | whole run, s | whole-run ratio | memory, MiB"
+            " | of a worker, MiB |"
+        ),
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| Millrace | 5.2 | 190,000 | 3.50 | 25.0 | 2.50 | 1,500 | 320 |",
+        "| Kafka-Streams | 5.2 | 55,000 | 1.00 | 60.0 | 1.00 | 700 | n/a |",
         "",
         "Medians of 2 rounds.",
     ]
@@ -64,7 +69,7 @@ def test_the_table_has_millrace_first_then_the_baseline_and_says_how_many_rounds
 
 def test_a_figure_that_could_not_be_measured_is_not_a_number_in_the_table() -> None:
     row = render_throughput([run("spark", None, 31.0)]).splitlines()[2]
-    assert row == "| Spark | 5.2 | n/a | n/a | 31.0 | n/a |"
+    assert row == "| Spark | 5.2 | n/a | n/a | 31.0 | n/a | 700 | n/a |"
 
 
 def test_growth_has_a_row_for_each_size_in_order() -> None:

@@ -216,14 +216,14 @@ class Coordinator:
         self._reconcile()
 
     def fenced(self, tasks: Collection[str]) -> None:
-        """Notes that the transactional ids of tasks were taken over: their former threads can commit nothing more."""
+        """Notes that the former threads of tasks can commit nothing more of them."""
         self._lost.free(tasks)
         for task in tasks:
             self._holders.pop(task, None)
         self._reconcile()
 
     def not_fenced(self, tasks: Collection[str], reason: str) -> None:
-        """Notes that the transactional ids of tasks could not be taken over for now; it is tried again."""
+        """Notes that this could not be seen to for now; it is tried again."""
         self._lost.try_again(tasks, now=self._clock(), reason=reason)
 
     def tick(self) -> None:

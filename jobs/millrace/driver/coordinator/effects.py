@@ -38,15 +38,17 @@ class Close:
 
 @dataclass(frozen=True)
 class Fence:
-    """Take the transactional ids of tasks over, then call ``fenced`` or ``not_fenced``.
+    """See to it that a thread commits nothing of tasks any more, then call ``fenced`` or ``not_fenced``.
+
+    Its process has ended, or the transactional ids of the tasks are taken over.
 
     Args:
         tasks: names of the tasks.
-        thread: the thread that had them, and may still process.
+        hello: of the thread that had them, and may still process.
     """
 
     tasks: tuple[str, ...]
-    thread: str
+    hello: Hello
 
 
 @dataclass(frozen=True)

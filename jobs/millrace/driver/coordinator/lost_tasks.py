@@ -60,12 +60,12 @@ class LostTasks:
         }
 
     def free(self, tasks: Collection[str]) -> None:
-        """Notes that the transactional ids of tasks were taken over."""
+        """Notes that the threads of tasks can commit nothing of them any more."""
         for task in tasks:
             self._tasks.pop(task, None)
 
     def try_again(self, tasks: Collection[str], *, now: float, reason: str) -> None:
-        """Notes that the transactional ids of tasks could not be taken over for now."""
+        """Notes that this could not be seen to for now."""
         for task in tasks:
             if (lost := self._tasks.get(task)) is not None:
                 lost.is_being_fenced, lost.recheck_at, lost.reason = False, now + RECHECK_S, reason
@@ -80,10 +80,8 @@ class LostTasks:
                 lost.recheck_at = now + RECHECK_S
                 lost.is_being_fenced = self._fences
                 by_thread.setdefault(lost.hello.thread, []).append(task)
-        return [
-            Fence(tuple(tasks), thread) if self._fences else CheckDead(self._tasks[tasks[0]].hello)
-            for thread, tasks in by_thread.items()
-        ]
+        hellos = [(self._tasks[tasks[0]].hello, tasks) for tasks in by_thread.values()]
+        return [Fence(tuple(tasks), hello) if self._fences else CheckDead(hello) for hello, tasks in hellos]
 
     @property
     def reason(self) -> str:

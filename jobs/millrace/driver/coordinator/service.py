@@ -27,6 +27,8 @@ from millrace.task.task import TaskAction
 _TICK_S = 0.5
 _FENCING_THREADS = 4
 _CLOSE_S = 5.0
+_END_S = 0.1
+"""How long the process of a thread whose connection has ended may take to be gone, seconds."""
 
 _log = structlog.get_logger(__name__)
 
@@ -281,28 +283,35 @@ class CoordinatorService:
             self._fencing.submit(self._fence_tasks, effect)
 
     def _check_dead(self, hello: Hello) -> None:
-        is_here = hello.host == socket.gethostname()
-        if is_here and not ProcessIdentity(hello.pid, hello.process_start).is_alive():
+        if _has_ended(hello):
             with self._working() as coordinator:
                 coordinator.process_ended(hello.thread)
 
     def _fence_tasks(self, effect: Fence) -> None:
+        # The next thread takes the ids over when it opens the tasks: what a dead one has begun is aborted then.
+        ended = _has_ended(effect.hello, within_s=_END_S)
         try:
-            self._fence(effect.tasks)
+            if not ended:
+                self._fence(effect.tasks)
         except Exception as error:
             known = isinstance(error, MillraceError)
             reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
             _log.warning(
                 "tasks of a stream thread that went away are not fenced yet",
                 tasks=effect.tasks,
-                thread=effect.thread,
+                thread=effect.hello.thread,
                 reason=reason,
                 exc_info=None if known else error,
             )
             with self._working() as coordinator:
                 coordinator.not_fenced(effect.tasks, reason)
         else:
-            _log.info("tasks of a stream thread that went away are fenced", tasks=effect.tasks, thread=effect.thread)
+            _log.info(
+                "tasks of a stream thread that went away are free",
+                tasks=effect.tasks,
+                thread=effect.hello.thread,
+                by="the end of its process" if ended else "their transactional ids",
+            )
             with self._working() as coordinator:
                 coordinator.fenced(effect.tasks)
 
@@ -345,3 +354,10 @@ class CoordinatorService:
                         remedy="see what the stream threads do in /tasks, then ask again",
                     )
                 self._changed.wait(min(left_s, _TICK_S))
+
+
+def _has_ended(hello: Hello, *, within_s: float = 0.0) -> bool:
+    """Whether the process of a thread has certainly ended; that of another host never has."""
+    if hello.host != socket.gethostname():
+        return False
+    return ProcessIdentity(hello.pid, hello.process_start).wait_until_gone(within_s)

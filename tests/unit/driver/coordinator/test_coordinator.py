@@ -229,7 +229,7 @@ class TestThreadsThatGo:
         driver = self.driver()
         (lost,) = driver.tasks(1)
         driver.coordinator.left(1, "the other side closed the connection")
-        assert driver.of(Fence) == [Fence((lost,), "h/1/1")]
+        assert driver.of(Fence) == [Fence((lost,), driver.hello(1))]
         assert f"task {lost} waits until its transactional id is taken over" in driver.coordinator.reason
         driver.pass_time(60)
         assert lost not in driver.tasks(2)
@@ -307,7 +307,7 @@ class TestThreadsThatGo:
         (lost,) = driver.tasks(1)
         driver.join(3, slot=1, attempt=1)
         assert driver.of(Close) == [Close(1, "Spark has started it again", at_once=True)]
-        assert driver.of(Fence) == [Fence((lost,), "h/1/1")]
+        assert driver.of(Fence) == [Fence((lost,), driver.hello(1))]
 
     def test_when_the_last_thread_has_gone_the_first_that_returns_waits_for_the_others(self):
         driver = self.driver()
@@ -331,7 +331,7 @@ class TestThreadsThatGo:
         assert driver.of(Close) == []
         driver.pass_time(2)
         assert driver.of(Close) == [Close(1, "it has not done what it was told 300 s ago", at_once=True)]
-        assert [each.thread for each in driver.of(Fence)] == ["h/1/1"]
+        assert [each.hello.thread for each in driver.of(Fence)] == ["h/1/1"]
 
 
 class TestMessagesThatAreNotAsTheyShouldBe:

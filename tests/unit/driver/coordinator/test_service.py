@@ -66,8 +66,13 @@ class Broker:
 class Thread:
     """A stream thread that does what it is told, when it is told to look."""
 
-    def __init__(self, service: CoordinatorService, epoch: int, slot: int, *, pid: int = 0, start: int = 1) -> None:
-        self.hello = Hello("app", "7", epoch, slot, 0, socket.gethostname(), pid or 1000 + slot, start, 1.0)
+    def __init__(
+        self, service: CoordinatorService, epoch: int, slot: int, *, process: ProcessIdentity | None = None
+    ) -> None:
+        host, pid, start = "elsewhere", 1000 + slot, 1
+        if process is not None:
+            host, pid, start = socket.gethostname(), process.pid, process.start_time
+        self.hello = Hello("app", "7", epoch, slot, 0, host, pid, start, 1.0)
         self.connection = CoordinatorConnection(service.address, service.token, self.hello)
         self.generation = 0
         self.sequence = 0
@@ -170,26 +175,53 @@ def test_a_fence_that_the_broker_does_not_grant_is_tried_again(service, broker):
     assert broker.fenced.get(timeout=LIMIT_S) == ("0_0",)
 
 
-def test_a_killed_process_of_this_host_is_known_to_be_gone(broker, listener):
-    service = service_of(broker, listener, fences=False)
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
-        try:
-            identity = ProcessIdentity.of(process.pid)
-            assert identity is not None
-            service.add_tasks({"0_0": "plan"})
-            epoch = service.begin_epoch(2)
-            first = Thread(service, epoch, 0, pid=identity.pid, start=identity.start_time)
-            first.take(Assign)
-            second = Thread(service, epoch, 1)
-            first.connection.abandon("cut off")
-            eventually(lambda: bool(service.reason), expected=True)
-            with pytest.raises(OperationError, match="its process, or its lease, has ended"):
-                service.wait_until_open(["0_0"], timeout_s=0.7)
-        finally:
-            # Leaving the block waits for its end, also where something has failed.
-            process.kill()
+        yield process
+        process.kill()
+
+
+def test_a_killed_process_of_this_host_is_known_to_be_gone(broker, listener, sleeper):
+    service = service_of(broker, listener, fences=False)
+    service.add_tasks({"0_0": "plan"})
+    epoch = service.begin_epoch(2)
+    first = Thread(service, epoch, 0, process=ProcessIdentity.of_child(sleeper))
+    first.take(Assign)
+    second = Thread(service, epoch, 1)
+    first.connection.abandon("cut off")
+    eventually(lambda: bool(service.reason), expected=True)
+    with pytest.raises(OperationError, match="its process, or its lease, has ended"):
+        service.wait_until_open(["0_0"], timeout_s=0.7)
+    sleeper.kill()
     assert second.take(Assign).tasks[0].task == "0_0"
     service.close()
+
+
+def test_tasks_of_a_killed_process_of_this_host_wait_for_no_fence(service, broker, sleeper):
+    broker.may_fence.clear()
+    service.add_tasks({"0_0": "plan"})
+    epoch = service.begin_epoch(2)
+    first = Thread(service, epoch, 0, process=ProcessIdentity.of_child(sleeper))
+    first.take(Assign)
+    second = Thread(service, epoch, 1)
+    sleeper.kill()
+    first.connection.abandon("killed")
+    second.take(Assign)
+    assert second.tasks.keys() == {"0_0"}
+    assert broker.fenced.empty()
+
+
+def test_tasks_of_a_living_process_of_this_host_are_fenced(service, broker, sleeper):
+    service.add_tasks({"0_0": "plan"})
+    epoch = service.begin_epoch(2)
+    first = Thread(service, epoch, 0, process=ProcessIdentity.of_child(sleeper))
+    first.take(Assign)
+    second = Thread(service, epoch, 1)
+    first.connection.abandon("cut off")
+    second.take(Assign)
+    assert second.tasks.keys() == {"0_0"}
+    assert broker.fenced.get(timeout=LIMIT_S) == ("0_0",)
 
 
 def test_tasks_are_paused_once_their_threads_say_so(service):

@@ -199,16 +199,19 @@ class Application:
 
         def caught_up() -> bool:
             self._fail_if_ended("catching up")
-            places = self.inputs()
+            topic_partitions = self.inputs()
             # Committed first: only then is everything that these commits sent downstream inside the ends. A commit may
             # be seen before its marker stands behind what it sent, so that would not be below the last stable offset.
             committed = self.committed()
-            ends = end_offsets(self.admin, places, End.HIGH_WATERMARK)
-            if not places or not all(committed.get(place, -1) >= ends[place] for place in places):
+            ends = end_offsets(self.admin, topic_partitions, End.HIGH_WATERMARK)
+            if not topic_partitions or not all(
+                committed.get(topic_partition, -1) >= ends[topic_partition] for topic_partition in topic_partitions
+            ):
                 return False
             status = self.status()
             return status is not None and all(
-                status.offsets.get(topic, {}).get(number, -1) >= ends[topic, number] for topic, number in places
+                status.offsets.get(topic, {}).get(number, -1) >= ends[topic, number]
+                for topic, number in topic_partitions
             )
 
         wait_until(caught_up, timeout_s=timeout_s, what=f"{self.application_id}: committed = end")
@@ -223,7 +226,7 @@ class Application:
     def committed(self) -> dict[TopicPartition, int]:
         """Committed offsets of the application's group, as the broker has them."""
         found = committed_offsets(self.admin, self.application_id)
-        return {place: commit.offset for place, commit in found.items()}
+        return {topic_partition: commit.offset for topic_partition, commit in found.items()}
 
     def status(self) -> ApplicationStatus | None:
         """``/status`` of the running driver; ``None`` while its control plane does not answer."""

@@ -74,12 +74,15 @@ class CopyingTask:
             builder = StreamsBuilder()
             self._write(builder.stream(self.source, Consumed.with_(TEXT, TEXT)))
             (sub_topology,) = builder.build().sub_topologies
-            place = (self.source, 0)
-            if not committed_offsets(self.admin, self.name, [place]):
+            topic_partition = (self.source, 0)
+            if not committed_offsets(self.admin, self.name, [topic_partition]):
                 with TaskProducer(self._plain_servers, transactional_id=f"{self.name}-start") as producer:
                     producer.init()
                     producer.begin()
-                    producer.commit({place: (0, Signature(run=1).to_metadata({place: 0})[place])}, self.name)
+                    producer.commit(
+                        {topic_partition: (0, Signature(run=1).to_metadata({topic_partition: 0})[topic_partition])},
+                        self.name,
+                    )
             self._task = Task(
                 TaskSpec(
                     part=SubTopologySpec(
@@ -90,17 +93,17 @@ class CopyingTask:
                         partition_counts=dict.fromkeys((*self._outputs, self.dead_letter_topic), 1),
                     ),
                     partition=0,
-                    inputs=(place,),
+                    inputs=(topic_partition,),
                 )
             )
         return self._task
 
     def run(self, start: int, end: int) -> BatchOutcome:
         """Processes records as one batch."""
-        place = (self.source, 0)
+        topic_partition = (self.source, 0)
         task = self.task()
-        rows, _ = read_gap(task.spec.config, (self.source,), place, start=start, end=end)
-        return task.run_batch(TaskBatch([rows], {place: OffsetRange(start, end, end)}))
+        rows, _ = read_gap(task.spec.config, (self.source,), topic_partition, start=start, end=end)
+        return task.run_batch(TaskBatch([rows], {topic_partition: OffsetRange(start, end, end)}))
 
     @property
     def committed(self) -> int:

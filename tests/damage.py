@@ -20,9 +20,9 @@ def flip_bytes(task_directory: Path, pattern: str = "*.sst") -> int:
     for path in (task_directory / DATABASE_DIRECTORY).glob(pattern):
         with path.open("r+b") as file:
             content = file.read()
-            for place in range(_EVERY // 2, len(content), _EVERY):
-                file.seek(place)
-                file.write(bytes([content[place] ^ 0xFF]))
+            for offset in range(_EVERY // 2, len(content), _EVERY):
+                file.seek(offset)
+                file.write(bytes([content[offset] ^ 0xFF]))
                 flipped += 1
     return flipped
 
@@ -37,9 +37,9 @@ def flip_middle(task_directory: Path) -> int:
     tables = [path for path in every if path.stat().st_size > _LARGER_BYTES]
     for path in tables:
         with path.open("r+b") as file:
-            place = path.stat().st_size // 2
-            file.seek(place)
+            offset = path.stat().st_size // 2
+            file.seek(offset)
             content = file.read(16)
-            file.seek(place)
+            file.seek(offset)
             file.write(bytes(byte ^ 0xFF for byte in content))
     return len(tables)

@@ -171,12 +171,12 @@ if TYPE_CHECKING:
         TestInputTopic,
         TestJoinStore,
         TestKeyValueStore,
+        TestOuterJoinStore,
         TestOutputTopic,
         TestRecord,
         TestSessionStore,
         TestSuppressionBuffer,
         TestVersionedStore,
-        TestWaitingStore,
         TestWindowStore,
         TopologyTestDriver,
     )
@@ -292,12 +292,12 @@ __all__ = [
     "TestInputTopic",
     "TestJoinStore",
     "TestKeyValueStore",
+    "TestOuterJoinStore",
     "TestOutputTopic",
     "TestRecord",
     "TestSessionStore",
     "TestSuppressionBuffer",
     "TestVersionedStore",
-    "TestWaitingStore",
     "TestWindowStore",
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
@@ -377,8 +377,8 @@ _MODULES = {
         "serialize_windowed topic_record_subject topic_subject"
     ),
     "millrace.testing": (
-        "TestInputTopic TestJoinStore TestKeyValueStore TestOutputTopic TestRecord TestSessionStore "
-        "TestSuppressionBuffer TestVersionedStore TestWaitingStore TestWindowStore TopologyTestDriver"
+        "TestInputTopic TestJoinStore TestKeyValueStore TestOuterJoinStore TestOutputTopic TestRecord TestSessionStore "
+        "TestSuppressionBuffer TestVersionedStore TestWindowStore TopologyTestDriver"
     ),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}

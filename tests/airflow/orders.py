@@ -112,13 +112,14 @@ class Orders:
         )
 
     def wait_until_caught_up(self) -> None:
-        place = (self.topic, 0)
+        topic_partition = (self.topic, 0)
 
         def caught_up() -> bool:
             committed = committed_offsets(self.admin, self.name)
             return (
-                place in committed
-                and committed[place].offset >= end_offsets(self.admin, [place], End.HIGH_WATERMARK)[place]
+                topic_partition in committed
+                and committed[topic_partition].offset
+                >= end_offsets(self.admin, [topic_partition], End.HIGH_WATERMARK)[topic_partition]
             )
 
         wait_until(caught_up, timeout_s=120, what=f"{self.name} caught up")

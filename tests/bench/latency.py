@@ -269,25 +269,25 @@ def _read_until(
 def latencies_of(sent: Sent, seen: Seen) -> npt.NDArray[np.float64]:
     """Milliseconds from each payment's timestamp to the first count that includes it; NaN where none does."""
     cells = _cells(sent.users, sent.timestamps)
-    known, places = np.unique(cells, return_inverse=True)
-    order = np.argsort(places, kind="stable")
-    firsts = np.searchsorted(places[order], np.arange(len(known)))
+    known, inverse = np.unique(cells, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    firsts = np.searchsorted(inverse[order], np.arange(len(known)))
     ranks = np.empty(len(cells), dtype=np.int64)
-    ranks[order] = np.arange(len(cells)) - firsts[places[order]] + 1
+    ranks[order] = np.arange(len(cells)) - firsts[inverse[order]] + 1
 
     seen_cells = _cells(seen.updates.users, seen.updates.starts)
-    seen_places = np.searchsorted(known, seen_cells)
-    mine = seen_places < len(known)
-    mine[mine] = known[seen_places[mine]] == seen_cells[mine]
-    codes = (seen_places[mine] << _COUNT_BITS) + seen.updates.counts[mine]
+    seen_inverse = np.searchsorted(known, seen_cells)
+    mine = seen_inverse < len(known)
+    mine[mine] = known[seen_inverse[mine]] == seen_cells[mine]
+    codes = (seen_inverse[mine] << _COUNT_BITS) + seen.updates.counts[mine]
     by_code = np.argsort(codes, kind="stable")
     codes, at_ms = codes[by_code], seen.at_ms[mine][by_code]
 
-    wanted = (places << _COUNT_BITS) + ranks
+    wanted = (inverse << _COUNT_BITS) + ranks
     found = np.searchsorted(codes, wanted)
     latencies = np.full(len(cells), np.nan)
     covered = found < len(codes)
-    covered[covered] = codes[found[covered]] >> _COUNT_BITS == places[covered]
+    covered[covered] = codes[found[covered]] >> _COUNT_BITS == inverse[covered]
     latencies[covered] = at_ms[found[covered]] - sent.timestamps[covered]
     return latencies
 

@@ -110,7 +110,7 @@ class Load:
         self._keys = keys
         self._random = random.Random(7)
         self._idle: deque[_Connection] = deque()
-        self._waiting: deque[float] = deque()
+        self._unsent: deque[float] = deque()
 
     def run(self, *, rate: float, seconds: float) -> Figures:
         """Asks for so long at so many gets a second, and waits for all answers."""
@@ -137,7 +137,7 @@ class Load:
             due = begin + number / rate
             if (wait := due - time.perf_counter()) > 0:
                 await asyncio.sleep(wait)
-            self._waiting.append(due)
+            self._unsent.append(due)
             self._send()
         while len(figures.latencies_ms) < count:
             await asyncio.sleep(0.01)
@@ -145,9 +145,9 @@ class Load:
             connection.transport.close()
 
     def _send(self) -> None:
-        while self._waiting and self._idle:
+        while self._unsent and self._idle:
             key = self._random.randrange(int(self._keys * _ABSENT))
-            self._idle.popleft().ask(b"GET /stores/sums/get?key=k%d%b" % (key, self._tail), self._waiting.popleft())
+            self._idle.popleft().ask(b"GET /stores/sums/get?key=k%d%b" % (key, self._tail), self._unsent.popleft())
 
 
 def prefer(nice: int) -> None:

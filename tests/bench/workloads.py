@@ -139,8 +139,8 @@ def murmur2(words: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
         chunk ^= chunk >> np.uint32(24)
         state = (state * mix) ^ (chunk * mix)
     if length > whole:
-        for place in range(length - whole):
-            state ^= words[:, whole + place].astype(np.uint32) << np.uint32(8 * place)
+        for index in range(length - whole):
+            state ^= words[:, whole + index].astype(np.uint32) << np.uint32(8 * index)
         state = state * mix
     state ^= state >> np.uint32(13)
     state = state * mix

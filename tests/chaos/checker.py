@@ -142,9 +142,9 @@ def _check_folds(bootstrap_servers: str, prefix: str, expected: Expected) -> Non
         steps = expected.folds[window]
         strangers = [value for value in values if value not in steps]
         assert not strangers, f"{window}: folds of other records: {strangers}"
-        places = [steps.index(value) for value in values]
-        assert places == sorted(set(places)), f"{window}: {places}"
-        assert places[-1] == len(steps) - 1, f"{window}: {places} of {len(steps)} steps"
+        indices = [steps.index(value) for value in values]
+        assert indices == sorted(set(indices)), f"{window}: {indices}"
+        assert indices[-1] == len(steps) - 1, f"{window}: {indices} of {len(steps)} steps"
 
 
 def _changelogs(application: Application, store: StoreSpec) -> dict[int, Entries]:

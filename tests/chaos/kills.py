@@ -51,8 +51,8 @@ class Chaos:
         self, application: Application, broker: EmbeddedBroker, points: Path, recoveries: list[Recovery]
     ) -> None:
         self.application = application
-        self.places: list[TopicPartition] = application.inputs()
-        assert self.places
+        self.topic_partitions: list[TopicPartition] = application.inputs()
+        assert self.topic_partitions
         self._broker = broker
         self._points = points
         self._recoveries = recoveries
@@ -122,12 +122,12 @@ class Chaos:
         """
         application = by or self.application
         before = self.committed()
-        ends = end_offsets(application.admin, self.places)
-        behind = sum(max(0, end - before.get(place, 0)) for place, end in ends.items())
+        ends = end_offsets(application.admin, self.topic_partitions)
+        behind = sum(max(0, end - before.get(topic_partition, 0)) for topic_partition, end in ends.items())
 
         def is_committed() -> bool:
             committed = self.committed()
-            return all(committed.get(place, -1) >= end for place, end in ends.items())
+            return all(committed.get(topic_partition, -1) >= end for topic_partition, end in ends.items())
 
         try:
             wait_until(is_committed, timeout_s=RECOVERY_LIMIT_S, what=f"recovery from {kind}")
@@ -144,8 +144,8 @@ class Chaos:
             # Committed first: only then is everything that these commits sent downstream inside the ends, those whose
             # transaction's marker is still to come included.
             committed = self.committed()
-            ends = end_offsets(self.application.admin, self.places, End.HIGH_WATERMARK)
-            return all(committed.get(place, -1) >= end for place, end in ends.items())
+            ends = end_offsets(self.application.admin, self.topic_partitions, End.HIGH_WATERMARK)
+            return all(committed.get(topic_partition, -1) >= end for topic_partition, end in ends.items())
 
         wait_until(is_caught_up, timeout_s=RECOVERY_LIMIT_S, what="committed = end")
 
@@ -153,8 +153,10 @@ class Chaos:
         """Committed offsets of the input partitions, asked in the way that outlives a broker, and whatever is open: a
         driver that was killed inside a transaction may have sent others.
         """
-        found = committed_offsets(self.application.admin, self.application.application_id, self.places, stable=False)
-        return {place: commit.offset for place, commit in found.items()}
+        found = committed_offsets(
+            self.application.admin, self.application.application_id, self.topic_partitions, stable=False
+        )
+        return {topic_partition: commit.offset for topic_partition, commit in found.items()}
 
     def _kill(self, process: psutil.Process) -> None:
         process.kill()

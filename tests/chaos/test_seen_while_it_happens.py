@@ -77,10 +77,10 @@ def held_back(application: Application, broker: EmbeddedBroker, topic: str) -> N
         later = assess(status, now=time.time() + 60, limits=HealthLimits(heartbeat_s=600, broker_s=600))
         assert later.reason is HealthReason.HELD_BACK
         assert f"{topic}-0" in later.text
-        place = {"topic": topic, "partition": "0"}
-        assert application.metric("millrace_consumer_held_back_seconds", **place) > 0
-        assert application.metric("millrace_consumer_high_watermark", **place) == ends.high_watermark
-        assert application.metric("millrace_consumer_last_stable_offset", **place) == ends.last_stable
+        labels = {"topic": topic, "partition": "0"}
+        assert application.metric("millrace_consumer_held_back_seconds", **labels) > 0
+        assert application.metric("millrace_consumer_high_watermark", **labels) == ends.high_watermark
+        assert application.metric("millrace_consumer_last_stable_offset", **labels) == ends.last_stable
         upstream.abort()
     application.wait_for(lambda status: not status.held_back, timeout_s=SECONDS, what="a reader that goes on")
 

@@ -99,8 +99,8 @@ THIRD = [
 
 def _mixed() -> list[Record]:
     """Both sides and the third table, by turns."""
-    turns = [BOTH_SIDES[place : place + 4] for place in range(0, len(BOTH_SIDES), 4)]
-    return [record for place, turn in enumerate(turns) for record in (*turn, *THIRD[place : place + 1])]
+    turns = [BOTH_SIDES[index : index + 4] for index in range(0, len(BOTH_SIDES), 4)]
+    return [record for index, turn in enumerate(turns) for record in (*turn, *THIRD[index : index + 1])]
 
 
 def _versions(store: str, versioned: tuple[str, ...]) -> dict[str, Any]:

@@ -95,8 +95,8 @@ GLOBAL_TABLE_SCENARIOS: dict[str, Scenario] = {
         op("to", "j", topic="out"),
         # Each record in a batch of its own: within a batch a task does not see what it writes to the topic.
         records=[
-            [("in", "more")[place % 2], *record[1:]]
-            for place, record in enumerate(record for record in RECORDS if record[0] == "in")
+            [("in", "more")[index % 2], *record[1:]]
+            for index, record in enumerate(record for record in RECORDS if record[0] == "in")
         ],
     ),
     "a changed key in front of a global join, and a count behind it": _scenario(

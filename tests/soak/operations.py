@@ -94,10 +94,10 @@ def _run_clone(world: SoakWorld, tally: Tally, *, everything: bool) -> None:
     """Deploys the clone, lets it catch up with the load that goes on, stops it and compares."""
     since = world.ends_of_outputs("clone-")
     world.deploy(world.clone)
-    places = world.inputs(world.clone)
-    world.wait_until_committed(world.clone, places)
+    topic_partitions = world.inputs(world.clone)
+    world.wait_until_committed(world.clone, topic_partitions)
     stop(Application(world.home, world.clone), reason="soak")
-    read = world.committed(world.clone, places)
+    read = world.committed(world.clone, topic_partitions)
     judge_final_output(
         world.bootstrap_servers,
         world.prefix,

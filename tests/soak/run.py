@@ -41,7 +41,7 @@ def soak(directory: Path, *, minutes: float, seed: int, rate: int = 250) -> Tall
     os.environ[PREFIX_VARIABLE] = world.prefix
     try:
         world.start()
-        places = world.inputs(world.application)
+        topic_partitions = world.inputs(world.application)
         with Supervision(world, world.application) as supervision:
             with SteadyLoad(world.bootstrap_servers, f"{world.prefix}-in", rate=rate) as load:
                 # Each of them once, a clone's restoration behind a savepoint; then by chance.
@@ -51,10 +51,10 @@ def soak(directory: Path, *, minutes: float, seed: int, rate: int = 250) -> Tall
                 while first or time.monotonic() < until:
                     time.sleep(chance.uniform(0.0, 3.0))  # the moment is what is random here
                     one = first.pop(0) if first and chance.random() < FIRST_SHARE else _any_of(disturbances, chance)
-                    _disturb(world, one, chance, places, tally)
+                    _disturb(world, one, chance, topic_partitions, tally)
                 load.stop()
             world.wait_until_healthy(world.application)
-            world.wait_until_caught_up(world.application, places)
+            world.wait_until_caught_up(world.application, topic_partitions)
         judge_output(world.bootstrap_servers, world.prefix, tally)
         _say(f"supervision: {len(supervision.actions)} actions")
     finally:
@@ -67,11 +67,11 @@ def _any_of(disturbances: Sequence[Disturbance], chance: random.Random) -> Distu
 
 
 def _disturb(
-    world: SoakWorld, one: Disturbance, chance: random.Random, places: list[tuple[str, int]], tally: Tally
+    world: SoakWorld, one: Disturbance, chance: random.Random, topic_partitions: list[tuple[str, int]], tally: Tally
 ) -> None:
     begin = time.monotonic()
     one.act(world, chance)
-    world.wait_until_committed(world.application, places)
+    world.wait_until_committed(world.application, topic_partitions)
     seconds = time.monotonic() - begin
     tally.recovered(one.name, seconds)
     _say(f"{one.name}: {seconds:.1f} s")

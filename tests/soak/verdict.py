@@ -115,9 +115,9 @@ def _judge_folds(records: Sequence[ReadRecord], expected: Expected, tally: Tally
         seen[window_of(record.key)].append(long_of(record.value))
     for window, steps in expected.folds.items():
         values = seen.pop(window, [])
-        places = {value: place for place, value in enumerate(steps)}
-        strangers = [value for value in values if value not in places]
-        order = [places[value] for value in values if value in places]
+        index_of = {value: index for index, value in enumerate(steps)}
+        strangers = [value for value in values if value not in index_of]
+        order = [index_of[value] for value in values if value in index_of]
         tally.wrong += len(strangers) + int(order != sorted(order))
         tally.doubled += len(order) - len(set(order))
         tally.lost += int(not order or order[-1] != len(steps) - 1)

@@ -147,33 +147,35 @@ class SoakWorld:
         status = wait_until(lambda: self.status(application), timeout_s=60, what=f"status of {application}")
         return [(name, number) for name, count in status.partitions.items() for number in range(count)]
 
-    def committed(self, application: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+    def committed(self, application: str, topic_partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Its committed offsets."""
-        found = committed_offsets(self.admin, application, places, stable=False)
-        return {place: commit.offset for place, commit in found.items()}
+        found = committed_offsets(self.admin, application, topic_partitions, stable=False)
+        return {topic_partition: commit.offset for topic_partition, commit in found.items()}
 
     def ends_of_outputs(self, prefix: str) -> dict[TopicPartition, int]:
         """Where the next record of each partition of the output topics comes, whose names begin with a prefix."""
-        places = [(f"{self.prefix}-{prefix}{name}", number) for name in OUTPUTS for number in range(PARTITIONS)]
-        return end_offsets(self.admin, places, End.HIGH_WATERMARK)
+        topic_partitions = [
+            (f"{self.prefix}-{prefix}{name}", number) for name in OUTPUTS for number in range(PARTITIONS)
+        ]
+        return end_offsets(self.admin, topic_partitions, End.HIGH_WATERMARK)
 
-    def wait_until_committed(self, application: str, places: list[TopicPartition]) -> None:
+    def wait_until_committed(self, application: str, topic_partitions: list[TopicPartition]) -> None:
         """Returns once all that is in its input topics now is committed."""
-        ends = wait_until(lambda: end_offsets(self.admin, places), timeout_s=60, what="end offsets")
+        ends = wait_until(lambda: end_offsets(self.admin, topic_partitions), timeout_s=60, what="end offsets")
 
         def is_committed() -> bool:
-            committed = self.committed(application, places)
-            return all(committed.get(place, -1) >= end for place, end in ends.items())
+            committed = self.committed(application, topic_partitions)
+            return all(committed.get(topic_partition, -1) >= end for topic_partition, end in ends.items())
 
         wait_until(is_committed, timeout_s=RECOVERY_LIMIT_S, what=f"{application} at the ends of its input")
 
-    def wait_until_caught_up(self, application: str, places: list[TopicPartition]) -> None:
+    def wait_until_caught_up(self, application: str, topic_partitions: list[TopicPartition]) -> None:
         """Returns once nothing is left to do, markers of transactions included; nobody must be sending."""
 
         def is_caught_up() -> bool:
-            committed = self.committed(application, places)
-            ends = end_offsets(self.admin, places, End.HIGH_WATERMARK)
-            return all(committed.get(place, -1) >= end for place, end in ends.items())
+            committed = self.committed(application, topic_partitions)
+            ends = end_offsets(self.admin, topic_partitions, End.HIGH_WATERMARK)
+            return all(committed.get(topic_partition, -1) >= end for topic_partition, end in ends.items())
 
         wait_until(is_caught_up, timeout_s=RECOVERY_LIMIT_S, what=f"{application}: committed = end")
 

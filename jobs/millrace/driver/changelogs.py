@@ -61,7 +61,10 @@ def recorded_changelogs(
         for topic, of_tasks in _recorded(admin, part, topics).items():
             recorded.setdefault(topic, {}).update(of_tasks)
     here = [(name, number) for name, of in recorded.items() if name in topics for number in of]
-    ends = end_offsets(admin, [place for place in here if place[1] < topics[place[0]].partitions])
+    ends = end_offsets(
+        admin,
+        [topic_partition for topic_partition in here if topic_partition[1] < topics[topic_partition[0]].partitions],
+    )
     return [
         Changelog(
             topic=name,
@@ -117,11 +120,15 @@ def _recorded(
     tasks = part.within(topics).tasks(partitions) if part.own_changelogs else ()
     if not tasks:
         return {}
-    commits = committed_offsets(admin, part.application_id, [place for task in tasks for place in task.inputs])
+    commits = committed_offsets(
+        admin, part.application_id, [topic_partition for task in tasks for topic_partition in task.inputs]
+    )
     recorded: dict[str, dict[int, int]] = {}
     for task in tasks:
         # A partition of a new topic has no commit yet; one of another process's is refused later, with the rest.
-        signature = Signature.of({place: commits[place] for place in task.inputs if place in commits})
+        signature = Signature.of(
+            {topic_partition: commits[topic_partition] for topic_partition in task.inputs if topic_partition in commits}
+        )
         for store, end in (signature.changelogs if signature is not None else {}).items():
             if store in task.own_changelogs:
                 topic, number = task.own_changelogs[store]

@@ -344,11 +344,11 @@ class Driver:
                 self._woken.get(timeout=seconds)
             return bool(self._stop_reason or self._failure)
 
-        def tell(error: BrokerUnavailableError) -> None:
+        def report_retry(error: BrokerUnavailableError) -> None:
             self._move(_State.REBALANCING, f"{doing}: waiting for the broker: {error.message}", error.remedy)
 
         self._move(_State.REBALANCING, doing)
-        return retry_until_answered(call, limit_s=self._settings.broker_timeout_s, on_wait=tell, wait=wait)
+        return retry_until_answered(call, limit_s=self._settings.broker_timeout_s, on_wait=report_retry, wait=wait)
 
     def _supervise(self) -> None:
         while True:
@@ -478,10 +478,10 @@ class Driver:
         self._refuse_live_members()
         self._reporter.broker_answered()
         self._hooks.watch()
-        self._say_what_is_waited_for()
+        self._report_wait_reason()
         self._reporter.beat()
 
-    def _say_what_is_waited_for(self) -> None:
+    def _report_wait_reason(self) -> None:
         """While queries start, which may take as long as it likes: why their tasks are run by no process."""
         if self._supervisor is None or self.lifecycle.state is not _State.REBALANCING:
             return

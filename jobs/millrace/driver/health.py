@@ -188,15 +188,15 @@ def _not_committing(status: ApplicationStatus, now: float, limits: HealthLimits)
 
 
 def _held_back(status: ApplicationStatus, now: float, limits: HealthLimits) -> str:
-    waiting = {
-        place: (end, now - end.held_back_since)
-        for place, end in status.held_back.items()
+    partitions = {
+        topic_partition: (end, now - end.held_back_since)
+        for topic_partition, end in status.held_back.items()
         if end.held_back_since is not None and now - end.held_back_since > limits.held_back_s
     }
-    if not waiting:
+    if not partitions:
         return ""
-    (topic, partition), (end, age) = max(waiting.items(), key=lambda item: item[1][1])
-    others = f" (and in {len(waiting) - 1} more)" if len(waiting) > 1 else ""
+    (topic, partition), (end, age) = max(partitions.items(), key=lambda item: item[1][1])
+    others = f" (and in {len(partitions) - 1} more)" if len(partitions) > 1 else ""
     return (
         f"held back for {age:.0f} s at offset {end.last_stable} of {topic}-{partition}{others}: an open transaction of "
         f"who writes it keeps {end.high_watermark - end.last_stable} offsets behind it from being read"

@@ -41,13 +41,13 @@ def with_topics_at_start(topology: FrozenTopology, config: StreamsConfig) -> Fro
         time.sleep(seconds)
         return False
 
-    def keep_waiting(_: BrokerUnavailableError) -> None:
+    def leave_to_the_log(_: BrokerUnavailableError) -> None:
         """The log has it."""
 
     return retry_until_answered(
         lambda: with_topics_to_read(topology, config),
         limit_s=config.default_api_timeout_ms / 1000,
-        on_wait=keep_waiting,
+        on_wait=leave_to_the_log,
         wait=wait,
     )
 
@@ -65,8 +65,8 @@ def with_topics_read(topology: FrozenTopology, config: StreamsConfig) -> FrozenT
     if now is topology:
         return topology
     matched = {topic for source in patterns_of(now) for topic in source.topics}
-    places = [(topic, 0) for topic in sorted(matched)]
-    committed = {topic for topic, _ in committed_offsets(_admin(config), config.application_id, places)}
+    topic_partitions = [(topic, 0) for topic in sorted(matched)]
+    committed = {topic for topic, _ in committed_offsets(_admin(config), config.application_id, topic_partitions)}
     # A pattern that is new in the topology has no topic yet that was read.
     unread = [source for source in patterns_of(now) if not committed & {*source.topics}]
     topics = committed.union(*(source.topics for source in unread))

@@ -100,8 +100,8 @@ def page(status: ApplicationStatus, health: Health) -> str:
 
 def _row(*cells: object, numbers: set[int]) -> str:
     columns = (
-        f'<td class="number">{escape(str(cell))}</td>' if place in numbers else f"<td>{escape(str(cell))}</td>"
-        for place, cell in enumerate(cells)
+        f'<td class="number">{escape(str(cell))}</td>' if index in numbers else f"<td>{escape(str(cell))}</td>"
+        for index, cell in enumerate(cells)
     )
     return f"<tr>{''.join(columns)}</tr>"
 

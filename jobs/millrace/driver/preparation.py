@@ -23,7 +23,7 @@ from millrace.driver.start_offsets import (
 from millrace.driver.status import ApplicationStatus
 from millrace.errors import OffsetOutOfRangeError, PreflightError, TopologyError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.groups import commit_in_place_of
+from millrace.kafka.groups import fence_and_commit
 from millrace.kafka.offsets import CommittedOffset, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.record_limits import TopicLimits
@@ -38,8 +38,9 @@ from millrace.topology.layout import (
     TopologyLayout,
     start_transactional_id,
 )
+from millrace.topology.parts import GlobalStore, SubTopology, full_topic_name
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology, full_topic_name
+from millrace.topology.topology import FrozenTopology
 
 log = structlog.get_logger(__name__)
 
@@ -143,15 +144,15 @@ class Preparer:
             self._config.application_id,
         )
         topics = {**external, **self._internal_topics(internal)}
-        places = self._layout(topics).inputs
-        commits = committed_offsets(self._admin, self._config.application_id, places)
+        topic_partitions = self._layout(topics).inputs
+        commits = committed_offsets(self._admin, self._config.application_id, topic_partitions)
         # Commits of a newer driver would make this one's number the higher.
         confirm()
         run_id = number_of_run(commits, epoch=run_id)
         if commits and last is not None and last.topology_fingerprint != self._topology.fingerprint:
-            self._sign_again(places, last, run_id)
-            commits = committed_offsets(self._admin, self._config.application_id, places)
-        starts, settled = self._starts_of_settled(topics, places, commits, last)
+            self._sign_again(topic_partitions, last, run_id)
+            commits = committed_offsets(self._admin, self._config.application_id, topic_partitions)
+        starts, settled = self._starts_of_settled(topics, topic_partitions, commits, last)
         confirm()
         self._commit_new(topics, starts, settled, run_id)
         plans = tuple(
@@ -162,7 +163,7 @@ class Preparer:
     def _starts_of_settled(
         self,
         topics: Mapping[str, TopicDescription],
-        places: list[TopicPartition],
+        topic_partitions: list[TopicPartition],
         commits: Mapping[TopicPartition, CommittedOffset],
         last: ApplicationStatus | None,
     ) -> tuple[dict[TopicPartition, Start], Mapping[TopicPartition, CommittedOffset]]:
@@ -175,7 +176,7 @@ class Preparer:
             try:
                 return self._starts(topics, commits, last), commits
             except OffsetOutOfRangeError:
-                again = committed_offsets(self._admin, self._config.application_id, places)
+                again = committed_offsets(self._admin, self._config.application_id, topic_partitions)
                 if again == commits:
                     raise
                 commits = again
@@ -248,12 +249,14 @@ class Preparer:
         last: ApplicationStatus | None,
     ) -> dict[TopicPartition, Start]:
         config = self._config
-        places = self._layout(topics).inputs
-        begins = begin_offsets(self._admin, places)
-        ends = end_offsets(self._admin, places)
+        topic_partitions = self._layout(topics).inputs
+        begins = begin_offsets(self._admin, topic_partitions)
+        ends = end_offsets(self._admin, topic_partitions)
         committed = {
-            place: StartCandidate(offset=commit.offset, ours=Signature.of({place: commit}) is not None)
-            for place, commit in commits.items()
+            topic_partition: StartCandidate(
+                offset=commit.offset, ours=Signature.of({topic_partition: commit}) is not None
+            )
+            for topic_partition, commit in commits.items()
         }
         inputs = [self._inputs(part, topics, begins, ends) for part in self._topology.sub_topologies]
         last_run = None
@@ -297,9 +300,9 @@ class Preparer:
     def _changelogs(self, part: SubTopology, topics: Mapping[str, TopicDescription]) -> list[ChangelogTopic]:
         own = SubTopologyLayout.of(part, self._config.application_id).own_changelogs
         names = [name for name in own.values() if name in topics]
-        places = [(name, partition) for name in names for partition in range(topics[name].partitions)]
-        begins = begin_offsets(self._admin, places)
-        ends = end_offsets(self._admin, places)
+        topic_partitions = [(name, partition) for name in names for partition in range(topics[name].partitions)]
+        begins = begin_offsets(self._admin, topic_partitions)
+        ends = end_offsets(self._admin, topic_partitions)
         return [
             ChangelogTopic(
                 name=name,
@@ -310,7 +313,7 @@ class Preparer:
             for name in names
         ]
 
-    def _sign_again(self, places: list[TopicPartition], last: ApplicationStatus, run_id: int) -> None:
+    def _sign_again(self, topic_partitions: list[TopicPartition], last: ApplicationStatus, run_id: int) -> None:
         """Signs the committed offsets with this run, so that a task of an older topology that is opened late refuses.
 
         Fencing alone would not keep it out: with another number it has a transactional id that no task takes over
@@ -319,10 +322,10 @@ class Preparer:
         if self._config.processing_guarantee is not ProcessingGuarantee.EXACTLY_ONCE_V2 or not last.transactional_ids:
             return
         application_id = self._config.application_id
-        commit_in_place_of(
+        fence_and_commit(
             self._config.bootstrap_servers,
             last.transactional_ids,
-            lambda: commits_of_new_run(committed_offsets(self._admin, application_id, places), run=run_id),
+            lambda: commits_of_new_run(committed_offsets(self._admin, application_id, topic_partitions), run=run_id),
             application_id,
             settings=self._config.client_settings("producer."),
         )

@@ -44,13 +44,13 @@ def input_ends(
         now: seconds since the epoch.
     """
     ends = {}
-    for place, stable in last_stable.items():
-        high = high_watermarks.get(place, stable)
-        waits = high > stable and positions.get(place, -1) >= stable
-        last = before.get(place)
+    for topic_partition, stable in last_stable.items():
+        high = high_watermarks.get(topic_partition, stable)
+        is_held_back = high > stable and positions.get(topic_partition, -1) >= stable
+        last = before.get(topic_partition)
         goes_on = last is not None and last.last_stable == stable and last.held_back_since is not None
-        since = None if not waits else last.held_back_since if goes_on and last is not None else now
-        ends[place] = InputEnd(last_stable=stable, high_watermark=max(high, stable), held_back_since=since)
+        since = None if not is_held_back else last.held_back_since if goes_on and last is not None else now
+        ends[topic_partition] = InputEnd(last_stable=stable, high_watermark=max(high, stable), held_back_since=since)
     return ends
 
 

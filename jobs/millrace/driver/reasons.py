@@ -21,9 +21,9 @@ def reason_of(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     named = [found.groups() for line in lines if (found := _NAMED.match(line))]
-    told = [(kind, text) for kind, text in named if not text.startswith("Traceback (")]
-    if told:
-        kind, text = told[-1]
+    reported = [(kind, text) for kind, text in named if not text.startswith("Traceback (")]
+    if reported:
+        kind, text = reported[-1]
     else:
         kind, text = type(error).__name__, lines[0] if lines else "it says nothing"
     return f"{kind}: {text}"[:_LONGEST]

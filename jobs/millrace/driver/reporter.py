@@ -201,14 +201,14 @@ class StatusReporter:
             MillraceError: the broker could not be asked, or nothing was written; the next call may succeed.
         """
         self._refresh_positions()
-        places = list(self._positions)
-        ends = self._read_end_offsets(places) if places else {}
-        if places:
+        topic_partitions = list(self._positions)
+        ends = self._read_end_offsets(topic_partitions) if topic_partitions else {}
+        if topic_partitions:
             self.broker_answered()
-        high = self._read_high_watermarks(places) if places else {}
+        high = self._read_high_watermarks(topic_partitions) if topic_partitions else {}
         with self._lock:
             self._ends = dict(ends)
-            if places:
+            if topic_partitions:
                 now = self._ends_at = self._answered_at = self._clock()
                 self._input_ends = input_ends(self._input_ends, self._positions, ends, high, now=now)
         self.publish()

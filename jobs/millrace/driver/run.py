@@ -148,7 +148,7 @@ class _Run:
                 live_members=self._live_members,
                 watch=self._watch,
                 end_offsets=self._end_offsets,
-                high_watermarks=lambda places: end_offsets(self._admin, places, End.HIGH_WATERMARK),
+                high_watermarks=lambda topic_partitions: end_offsets(self._admin, topic_partitions, End.HIGH_WATERMARK),
                 cancel_jobs=self._cancel_jobs,
                 end_process=end_process,
                 on_restart=self._metrics.count_query_restart,
@@ -237,7 +237,7 @@ class _Run:
             self._queries = tuple(StreamThreadsQuery(threads, plan, hooks) for plan in plans)
         else:
             self._queries = tuple(SparkQuery(session, plan, hooks) for plan in plans)
-        self._starts = {place: start.offset for place, start in preparation.starts.items()}
+        self._starts = {topic_partition: start.offset for topic_partition, start in preparation.starts.items()}
         self._prepared = self._as_prepared(preparation)
         return self._prepared
 
@@ -309,7 +309,9 @@ class _Run:
             ),
             offsets={
                 plan.sub_topology.number: {
-                    place: start.offset for place, start in preparation.starts.items() if place[0] in plan.topics
+                    topic_partition: start.offset
+                    for topic_partition, start in preparation.starts.items()
+                    if topic_partition[0] in plan.topics
                 }
                 for plan in preparation.plans
             },
@@ -346,13 +348,17 @@ class _Run:
                 global_topic_ids=self._prepared.global_topic_ids,
             )
 
-    def _end_offsets(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        ends = end_offsets(self._admin, places)
+    def _end_offsets(self, topic_partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        ends = end_offsets(self._admin, topic_partitions)
         for query in self._queries:
             positions = query.progress.positions
             self._metrics.set_lag(
                 query.sub_topology,
-                {place: lag(offset, ends.get(place)) for place, offset in positions.items() if place in ends},
+                {
+                    topic_partition: lag(offset, ends.get(topic_partition))
+                    for topic_partition, offset in positions.items()
+                    if topic_partition in ends
+                },
             )
         return ends
 

@@ -65,7 +65,7 @@ class TaskPoint(_Model):
     stream_times: dict[str, int] = Field(default_factory=dict, description="By store, milliseconds.")
 
 
-class WaitingRecords(_Model):
+class UnprocessedRecords(_Model):
     """The records that one sub-topology had written to a partition and the next one had not processed."""
 
     topic: str = Field(description="The repartition topic, without the application's prefix.")
@@ -85,7 +85,7 @@ class Checkpoints(_Model):
     topic_ids: dict[str, str] = Field(description="UUID of each input topic.")
     input_ends: dict[str, dict[int, int]] = Field(description="Last stable offset of each input partition.")
     output_ends: dict[str, dict[int, int]] = Field(description="Last stable offset of each output partition.")
-    waiting: list[WaitingRecords] = Field(default_factory=list)
+    waiting: list[UnprocessedRecords] = Field(default_factory=list)
 
 
 class ApplicationPoint:
@@ -139,13 +139,17 @@ class ApplicationPoint:
         group = self._config.application_id
         topics = self.input_topics()
         layout = self.layout(topics)
-        places = layout.inputs
-        commits = committed_offsets(self._admin, group, places)
+        topic_partitions = layout.inputs
+        commits = committed_offsets(self._admin, group, topic_partitions)
         points = {}
         for task, of_task in layout.tasks.items():
-            own = {place: commits[place] for place in of_task.inputs if place in commits}
+            own = {
+                topic_partition: commits[topic_partition]
+                for topic_partition in of_task.inputs
+                if topic_partition in commits
+            }
             signature = Signature.of(own)
-            offsets = {place: commit.offset for place, commit in own.items()}
+            offsets = {topic_partition: commit.offset for topic_partition, commit in own.items()}
             if signature is None or len(own) < len(of_task.inputs) or dict(held.get(task, {})) != offsets:
                 raise OffsetsMovedError(
                     f"Task {task} of {group} stands for {_text(held.get(task, {}))}, and the group has committed "
@@ -166,11 +170,17 @@ class ApplicationPoint:
                 stream_times=dict(signature.stream_times),
             )
         outputs = self._admin.describe_topics(sorted(self._topology.external_outputs))
-        written = [place for topic in outputs.values() for place in topic.places]
+        written = [topic_partition for topic in outputs.values() for topic_partition in topic.topic_partitions]
         ends = {
-            **end_offsets(self._admin, places),
+            **end_offsets(self._admin, topic_partitions),
             **end_offsets(self._admin, written, End.HIGH_WATERMARK),
-            **self._settled_ends([place for place in places if place[0] in self._names.repartition_topics]),
+            **self._settled_ends(
+                [
+                    topic_partition
+                    for topic_partition in topic_partitions
+                    if topic_partition[0] in self._names.repartition_topics
+                ]
+            ),
         }
         return Checkpoints(
             directory=str(directory),
@@ -182,7 +192,7 @@ class ApplicationPoint:
             output_ends=_by_topic(ends, outputs),
         )
 
-    def with_waiting(self, point: Checkpoints) -> Checkpoints:
+    def with_unprocessed(self, point: Checkpoints) -> Checkpoints:
         """Copies what waits in repartition topics between the committed offsets and the ends of then.
 
         Raises:
@@ -190,33 +200,35 @@ class ApplicationPoint:
             BrokerUnavailableError: it cannot be read.
         """
         internal = self._names.repartition_topics
-        waiting = []
+        unprocessed = []
         for task in point.tasks.values():
             for each in task.inputs:
                 end = point.input_ends[each.topic][each.partition]
                 if each.topic not in internal or each.offset >= end:
                     continue
                 path = f"waiting-{internal[each.topic]}-{each.partition}.records"
-                place = (each.topic, each.partition)
-                count = write_records(Path(point.directory) / path, self._between(place, each.offset, end))
-                waiting.append(
-                    WaitingRecords(topic=internal[each.topic], partition=each.partition, records=count, path=path)
+                topic_partition = (each.topic, each.partition)
+                count = write_records(Path(point.directory) / path, self._between(topic_partition, each.offset, end))
+                unprocessed.append(
+                    UnprocessedRecords(topic=internal[each.topic], partition=each.partition, records=count, path=path)
                 )
-        return point.model_copy(update={"waiting": waiting})
+        return point.model_copy(update={"waiting": unprocessed})
 
-    def _settled_ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def _settled_ends(self, topic_partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Ends of topics that only this application writes, all transactions included.
 
         A commit is acknowledged before its marker is in the log, so the last stable offset may still lie before it.
         """
-        ends = end_offsets(self._admin, places, End.HIGH_WATERMARK)
+        ends = end_offsets(self._admin, topic_partitions, End.HIGH_WATERMARK)
         settled = Retrying(
-            retry=retry_if_result(lambda stable: any(stable[place] < end for place, end in ends.items())),
+            retry=retry_if_result(
+                lambda stable: any(stable[topic_partition] < end for topic_partition, end in ends.items())
+            ),
             stop=stop_after_delay(SETTLING_LIMIT_S),
             wait=wait_fixed(0.02),
         )
         try:
-            settled(end_offsets, self._admin, places)
+            settled(end_offsets, self._admin, topic_partitions)
         except RetryError:
             raise StateError(
                 f"A transaction of {self._config.application_id} in its repartition topics stayed open for "
@@ -225,9 +237,9 @@ class ApplicationPoint:
             ) from None
         return ends
 
-    def _between(self, place: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
+    def _between(self, topic_partition: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         while start < end:
-            rows, start = read_gap(self._config, (place[0],), place, start=start, end=end)
+            rows, start = read_gap(self._config, (topic_partition[0],), topic_partition, start=start, end=end)
             if len(rows):
                 yield RecordBatch(
                     keys=rows.keys.to_pylist(),
@@ -270,7 +282,7 @@ class TakeSavepoint:
                 }
                 point = self._point.describe(directory, held)
                 held_s = time.monotonic() - began
-            point = self._point.with_waiting(point)
+            point = self._point.with_unprocessed(point)
         _log.info("checkpoints made", savepoint=arguments["name"], held_s=round(held_s, 3), tasks=len(held))
         return point.model_copy(update={"held_s": held_s}).model_dump(mode="json")
 

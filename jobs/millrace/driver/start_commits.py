@@ -33,18 +33,31 @@ def commits_of_new_partitions(
         run: number of this run.
     """
     commits: dict[TopicPartition, tuple[int, str]] = {}
-    signatures = [Signature.of({place: commit}) for place, commit in committed.items()]
+    signatures = [Signature.of({topic_partition: commit}) for topic_partition, commit in committed.items()]
     # A reset is of the whole application: a task whose inputs it deleted has no commit that could tell of it.
     reset = max((each.reset for each in signatures if each is not None), default=0)
-    for places in tasks:
-        known = [place for place in places if starts[place].origin is Origin.COMMITTED]
-        if len(known) == len(places):
+    for topic_partitions in tasks:
+        known = [
+            topic_partition
+            for topic_partition in topic_partitions
+            if starts[topic_partition].origin is Origin.COMMITTED
+        ]
+        if len(known) == len(topic_partitions):
             continue
-        before = Signature.of({place: committed[place] for place in known}) if known else None
+        before = (
+            Signature.of({topic_partition: committed[topic_partition] for topic_partition in known}) if known else None
+        )
         # What that commit counted has been reported, or never will be: it is not this commit's.
         signature = replace(before or Signature(run=run), run=run, counts={}, reset=reset)
-        texts = signature.to_metadata({place: starts[place].offset for place in places})
-        commits.update({place: (starts[place].offset, texts[place]) for place in places})
+        texts = signature.to_metadata(
+            {topic_partition: starts[topic_partition].offset for topic_partition in topic_partitions}
+        )
+        commits.update(
+            {
+                topic_partition: (starts[topic_partition].offset, texts[topic_partition])
+                for topic_partition in topic_partitions
+            }
+        )
     return commits
 
 
@@ -56,15 +69,15 @@ def commits_of_new_run(
     Foreign commits are left out.
     """
     signed: dict[TopicPartition, tuple[int, str]] = {}
-    for place, commit in commits.items():
+    for topic_partition, commit in commits.items():
         metadata = CommitMetadata.decode(commit.metadata)
         if metadata is not None and RUN in metadata.values:
             renewed = CommitMetadata(metadata.partition_time, {**metadata.values, RUN: run})
-            signed[place] = (commit.offset, renewed.encode())
+            signed[topic_partition] = (commit.offset, renewed.encode())
     return signed
 
 
 def number_of_run(commits: Mapping[TopicPartition, CommittedOffset], *, epoch: int) -> int:
     """Returns the number of a new run: the driver's epoch, or a higher one if the status topic was lost."""
-    signatures = [Signature.of({place: commit}) for place, commit in commits.items()]
+    signatures = [Signature.of({topic_partition: commit}) for topic_partition, commit in commits.items()]
     return max([epoch, *(signature.run + 1 for signature in signatures if signature is not None)])

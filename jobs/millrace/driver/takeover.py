@@ -43,9 +43,9 @@ class TakenTask:
     changelogs: Mapping[str, int]
 
     def __str__(self) -> str:
-        places = ", ".join(f"{topic}-{partition} at {offset}" for (topic, partition), offset in self.offsets.items())
+        positions = ", ".join(f"{topic}-{partition} at {offset}" for (topic, partition), offset in self.offsets.items())
         stores = ", ".join(f"{store} up to {end}" for store, end in self.changelogs.items())
-        return f"task {self.name}: {places}" + (f"; stores {stores}" if stores else "")
+        return f"task {self.name}: {positions}" + (f"; stores {stores}" if stores else "")
 
 
 class Takeover:
@@ -85,7 +85,9 @@ class Takeover:
         if not planned:
             return []
         commits = {
-            place: (offset, metadata[place]) for task, metadata in planned for place, offset in task.offsets.items()
+            topic_partition: (offset, metadata[topic_partition])
+            for task, metadata in planned
+            for topic_partition, offset in task.offsets.items()
         }
         with TaskProducer(
             self._config.bootstrap_servers,
@@ -121,7 +123,8 @@ class Takeover:
                 f"Consumer group {group} has no committed offsets: there is nothing to take over.",
                 remedy="correct the application's name, which is the group's; a new application needs no takeover",
             )
-        return planned if any(Signature.of({place: commit}) is None for place, commit in known.items()) else []
+        is_foreign = any(Signature.of({topic_partition: commit}) is None for topic_partition, commit in known.items())
+        return planned if is_foreign else []
 
     def _task(
         self, layout: TopologyLayout, task: TaskLayout, commits: Mapping[TopicPartition, CommittedOffset]
@@ -135,28 +138,31 @@ class Takeover:
             )
         ends = end_offsets(self._admin, list(changelogs.values()))
         times = {
-            place: UNKNOWN_TIME if metadata is None else metadata.partition_time
-            for place, commit in commits.items()
+            topic_partition: UNKNOWN_TIME if metadata is None else metadata.partition_time
+            for topic_partition, commit in commits.items()
             for metadata in [CommitMetadata.decode(commit.metadata)]
         }
         offsets = {
-            place: commits[place].offset if place in commits else self._first(task, place) for place in task.inputs
+            topic_partition: commits[topic_partition].offset
+            if topic_partition in commits
+            else self._first(task, topic_partition)
+            for topic_partition in task.inputs
         }
         signature = Signature(
             run=0,
             partition_times=times,
-            changelogs={store: ends[place] for store, place in changelogs.items()},
+            changelogs={store: ends[topic_partition] for store, topic_partition in changelogs.items()},
             taken_over=True,
         )
         taken = TakenTask(name=task.name, offsets=offsets, changelogs=signature.changelogs)
         return taken, signature.to_metadata(offsets)
 
-    def _first(self, task: TaskLayout, place: TopicPartition) -> int:
+    def _first(self, task: TaskLayout, topic_partition: TopicPartition) -> int:
         """Where a partition starts of which Kafka Streams has committed nothing: it has read nothing of it."""
         part = next(part for part in self._topology.sub_topologies if part.number == task.sub_topology)
         resets = self._names.resets(part, self._config.auto_offset_reset)
-        read = end_offsets if resets[place[0]] == "latest" else begin_offsets
-        return read(self._admin, [place])[place]
+        read = end_offsets if resets[topic_partition[0]] == "latest" else begin_offsets
+        return read(self._admin, [topic_partition])[topic_partition]
 
     def _topics(self) -> dict[str, TopicDescription]:
         """Every topic that is read or restored from.

@@ -64,8 +64,15 @@ def purge(admin: KafkaAdmin, group: str, topics: list[str]) -> dict[str, int]:
     Returns:
         Where each partition begins now, as ``<topic>-<partition>``.
     """
-    places = [place for topic in admin.describe_topics(topics).values() for place in topic.places]
-    committed = {place: each.offset for place, each in committed_offsets(admin, group, places).items()}
+    topic_partitions = [
+        topic_partition
+        for topic in admin.describe_topics(topics).values()
+        for topic_partition in topic.topic_partitions
+    ]
+    committed = {
+        topic_partition: each.offset
+        for topic_partition, each in committed_offsets(admin, group, topic_partitions).items()
+    }
     return {f"{topic}-{number}": offset for (topic, number), offset in sorted(admin.delete_records(committed).items())}
 
 

@@ -71,7 +71,7 @@ class InputWatch:
                 remedy=MOVED_OFFSETS_REMEDY,
             )
 
-    def _commits(self, places: list[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+    def _commits(self, topic_partitions: list[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """Asked as a consumer that never joins: librdkafka's admin request ends the process when a broker that starts
         again is not yet the group's coordinator (librdkafka issue 5040).
         """
@@ -87,7 +87,7 @@ class InputWatch:
                 }
             )
         try:
-            return ask_committed(self._consumer, places, timeout_s=self._admin.timeout_s)
+            return ask_committed(self._consumer, topic_partitions, timeout_s=self._admin.timeout_s)
         except KafkaException as error:
             doing = f"reading committed offsets of {self._config.application_id}"
             raise translate(kafka_error(error), doing=doing, bootstrap_servers=servers) from error
@@ -95,4 +95,8 @@ class InputWatch:
 
 def foreign_commits(commits: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:
     """Returns the offsets that carry no signature of Millrace."""
-    return {place: commit.offset for place, commit in commits.items() if Signature.of({place: commit}) is None}
+    return {
+        topic_partition: commit.offset
+        for topic_partition, commit in commits.items()
+        if Signature.of({topic_partition: commit}) is None
+    }

@@ -46,7 +46,9 @@ def output_positions(application: Application) -> tuple[TopicPosition, ...]:
     outputs = sorted(load_topology(spec.module, config).external_outputs)
     admin = Connection.of(config).administrator()
     topic_partitions = [
-        topic_partition for topic in admin.describe_topics(outputs).values() for topic_partition in topic.places
+        topic_partition
+        for topic in admin.describe_topics(outputs).values()
+        for topic_partition in topic.topic_partitions
     ]
     ends = end_offsets(admin, topic_partitions)
     by_topic: dict[str, dict[int, int]] = {}

@@ -423,19 +423,19 @@ class KafkaAdmin:
         return True
 
     def _wait_for_leaders(self, wanted: Mapping[str, TopicSpec]) -> None:
-        def is_waiting() -> bool:
+        def is_incomplete() -> bool:
             found = self.describe_topics(wanted)
             self._check_partitions(wanted, found)
             return len(found) < len(wanted) or any(topic.leaderless for topic in found.values())
 
-        self._wait_while(is_waiting, failure=f"Topics {', '.join(sorted(wanted))} were created, and have no leaders")
+        self._wait_while(is_incomplete, failure=f"Topics {', '.join(sorted(wanted))} were created, and have no leaders")
 
-    def _wait_while(self, is_waiting: Callable[[], bool], *, failure: str) -> None:
+    def _wait_while(self, is_incomplete: Callable[[], bool], *, failure: str) -> None:
         attempts = Retrying(
             retry=retry_if_result(bool), stop=stop_after_delay(self.timeout_s + _GRACE_S), wait=wait_fixed(0.05)
         )
         try:
-            attempts(is_waiting)
+            attempts(is_incomplete)
         except RetryError:
             raise OperationError(f"{failure} after {self.timeout_s:g} s.", remedy="see the brokers' logs") from None
 

@@ -149,7 +149,7 @@ def fence_transactional_ids(
             list(pool.map(fence, transactional_ids))
 
 
-def commit_in_place_of(
+def fence_and_commit(
     bootstrap_servers: str,
     transactional_ids: Collection[str],
     read: Callable[[], Offsets],

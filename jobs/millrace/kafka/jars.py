@@ -211,9 +211,9 @@ def _run_ivy(command: list[str], jar_set: JarSet, report: Progress) -> None:
     # Ivy ends with status 0 after some failures, and says so only in its report.
     problems = [line for line in lines if line.startswith("::") and ("not found" in line or "FAILED" in line)]
     if status != 0 or problems or any("UNRESOLVED DEPENDENCIES" in line for line in lines):
-        told = "; ".join(dict.fromkeys(problems)) or " ".join(lines[-3:])
+        reported = "; ".join(dict.fromkeys(problems)) or " ".join(lines[-3:])
         raise PreflightError(
-            f"Ivy could not resolve {jar_set.name} (status {status}): {told}.",
+            f"Ivy could not resolve {jar_set.name} (status {status}): {reported}.",
             remedy="check the network, or name a settings file with your Maven mirror in " + IVY_SETTINGS_VARIABLE,
         )
 

@@ -106,10 +106,16 @@ class LogReader:
             confluent_kafka.KafkaException: what the broker or the client says.
         """
         ends = ends or {}
-        unread = {place for place, start in starts.items() if place not in ends or start < ends[place]}
+        unread = {
+            topic_partition
+            for topic_partition, start in starts.items()
+            if topic_partition not in ends or start < ends[topic_partition]
+        }
         if not unread:
             return
-        self.consumer.assign([ClientTopicPartition(*place, starts[place]) for place in sorted(unread)])
+        self.consumer.assign(
+            [ClientTopicPartition(*topic_partition, starts[topic_partition]) for topic_partition in sorted(unread)]
+        )
         limit = time.monotonic() + timeout_s
         while unread:
             messages = consume_available(self.consumer, _AT_ONCE, timeout_s=_POLL_S)
@@ -117,17 +123,17 @@ class LogReader:
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
-                place, offset = topic_partition_of(message), offset_of(message)
-                end = ends.get(place)
+                topic_partition, offset = topic_partition_of(message), offset_of(message)
+                end = ends.get(topic_partition)
                 if error is not None:
                     # The log may end in transaction markers, which no message stands for: only its end event tells.
                     if end is None or offset >= end or not awaits_transactions:
-                        unread.discard(place)
+                        unread.discard(topic_partition)
                     continue
-                if place in unread and (end is None or offset < end):
+                if topic_partition in unread and (end is None or offset < end):
                     yield message
                 if end is not None and offset + 1 >= end:
-                    unread.discard(place)
+                    unread.discard(topic_partition)
             if messages and is_timeout_of_silence:
                 # What the caller does with records is no silence.
                 limit = time.monotonic() + timeout_s

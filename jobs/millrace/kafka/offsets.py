@@ -151,7 +151,7 @@ def ask_committed(
     def ask() -> dict[TopicPartition, CommittedOffset]:
         committed: dict[TopicPartition, CommittedOffset] = {}
         for position in consumer.committed(
-            [ClientTopicPartition(*place) for place in sorted(partitions)], timeout=timeout_s
+            [ClientTopicPartition(*topic_partition) for topic_partition in sorted(partitions)], timeout=timeout_s
         ):
             if position.error is not None:
                 raise KafkaException(position.error)
@@ -202,9 +202,11 @@ def offsets_for_times(admin: KafkaAdmin, times: Mapping[TopicPartition, int]) ->
         ``None`` where no such record exists. A transaction's marker counts as a record, with the time of its commit.
     """
     found = _list_offsets(
-        admin, {place: OffsetSpec.for_timestamp(time) for place, time in times.items()}, End.HIGH_WATERMARK
+        admin,
+        {topic_partition: OffsetSpec.for_timestamp(time) for topic_partition, time in times.items()},
+        End.HIGH_WATERMARK,
     )
-    return {place: None if offset < 0 else offset for place, offset in found.items()}
+    return {topic_partition: None if offset < 0 else offset for topic_partition, offset in found.items()}
 
 
 def lag(committed: CommittedOffset | int | None, end: int | None) -> int | None:
@@ -223,7 +225,11 @@ def _list_offsets(admin: KafkaAdmin, specs: Mapping[TopicPartition, Any], end: E
     deadline = time.monotonic() + admin.timeout_s
     while len(found) < len(specs):
         futures = admin.client.list_offsets(
-            {ClientTopicPartition(*place): spec for place, spec in specs.items() if place not in found},
+            {
+                ClientTopicPartition(*topic_partition): spec
+                for topic_partition, spec in specs.items()
+                if topic_partition not in found
+            },
             isolation_level=end.value,
             request_timeout=admin.timeout_s,
         )

@@ -259,7 +259,7 @@ class TaskProducer:
         deadline = time.monotonic() + self._timeout_s
         try:
             while left := client.flush(min(_FLUSH_POLL_S, self._timeout_s)):
-                self._look_for_failure(client)
+                self._raise_refusal(client)
                 if time.monotonic() >= deadline:
                     break
         except KafkaException as error:
@@ -275,7 +275,7 @@ class TaskProducer:
                 remedy="see that the broker at " + self._bootstrap_servers + " is up; the task starts again by itself",
             )
 
-    def _look_for_failure(self, client: ProducerClient) -> None:
+    def _raise_refusal(self, client: ProducerClient) -> None:
         """A transaction of which the broker has refused a record sends nothing more, and says so only when asked.
 
         Raises:
@@ -425,8 +425,8 @@ class TaskProducer:
         if error is not None:
             self._delivery_failure = self._delivery_failure or error
             return
-        place = (message.topic(), message.partition())
-        self._sent_ends[place] = max(self._sent_ends.get(place, 0), message.offset() + 1)
+        topic_partition = (message.topic(), message.partition())
+        self._sent_ends[topic_partition] = max(self._sent_ends.get(topic_partition, 0), message.offset() + 1)
 
     def _call(self, doing: str, call: Callable[[float], None]) -> None:
         def is_retriable(error: BaseException) -> bool:

@@ -62,7 +62,7 @@ class TopicDescription:
     internal: bool = False
 
     @property
-    def places(self) -> list[tuple[str, int]]:
+    def topic_partitions(self) -> list[tuple[str, int]]:
         """Its partitions, each with its name."""
         return [(self.name, partition) for partition in range(self.partitions)]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from millrace.embedded.broker import EmbeddedBroker
 from millrace.kafka.jars import SPARK_KAFKA_JARS, Progress, class_path, resolve_jars, spark_home
-from millrace.spark.jsa_archives import Recording, archive_path, put_in_place
+from millrace.spark.jsa_archives import Recording, archive_path, install_archive
 
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 """Not the extra ones, which users set: these come before them."""
@@ -76,7 +76,7 @@ def make_class_archive(progress: Progress) -> Path:
             ).run(recorded)
         finally:
             broker.stop()
-        return put_in_place(recorded, archive, progress)
+        return install_archive(recorded, archive, progress)
 
 
 def recording_settings(jars: Sequence[Path], archive: Path) -> dict[str, str]:

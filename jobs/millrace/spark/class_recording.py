@@ -25,7 +25,7 @@ from millrace.spark.class_archive import recording_settings
 from millrace.spark.micro_batches.source import bounded_frame, streaming_frame
 from millrace.spark.session import create_session
 from millrace.topology.nodes import SourceNode
-from millrace.topology.topology import SubTopology
+from millrace.topology.parts import SubTopology
 
 _TOPICS = ("first", "second")
 _PARTITIONS = 2
@@ -48,7 +48,7 @@ def record(bootstrap_servers: str, archive: Path) -> None:
     # Two topics need a shuffle, one does not.
     for topics in (_TOPICS, _TOPICS[:1]):
         part = SubTopology(number=0, nodes=(SourceNode(name="source", topics=topics),), stores=())
-        own = {place: offset for place, offset in starts.items() if place[0] in topics}
+        own = {topic_partition: offset for topic_partition, offset in starts.items() if topic_partition[0] in topics}
         bounded_frame(session, part, config, own, dict.fromkeys(own, 10)).mapInArrow(_count, "rows long").collect()
         _run_stream(streaming_frame(session, part, config, own), shuffle=len(topics) > 1)
     _end(session)

@@ -25,7 +25,7 @@ class GlobalEnds:
     def __init__(self, admin: KafkaAdmin, stores: Sequence[GlobalStoreSpec]) -> None:
         self._admin = admin
         self._stores = tuple(stores)
-        self._places: list[TopicPartition] = []
+        self._topic_partitions: list[TopicPartition] = []
         self._known_at = float("-inf")
 
     def now(self) -> dict[TopicPartition, int]:
@@ -44,9 +44,9 @@ class GlobalEnds:
             self._known_at = now
             topics = {spec.part.topic: spec.partitions for spec in self._stores}
             found = self._admin.describe_topics(topics)
-            self._places = [
+            self._topic_partitions = [
                 (topic, number)
                 for topic, count in topics.items()
                 for number in range(found[topic].partitions if topic in found else count)
             ]
-        return end_offsets(self._admin, self._places)
+        return end_offsets(self._admin, self._topic_partitions)

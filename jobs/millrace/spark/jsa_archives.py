@@ -73,16 +73,16 @@ class Recording:
             )
 
 
-def put_in_place(recorded: Path, archive: Path, progress: Callable[[str], None]) -> Path:
+def install_archive(recorded: Path, archive: Path, progress: Callable[[str], None]) -> Path:
     """Replaces the archives of other versions by a recorded one, whole or not at all.
 
     Args:
         recorded: where it was written, on the same file system.
-        archive: its place, see :func:`archive_path`.
+        archive: its path, see :func:`archive_path`.
         progress: gets a line of text.
 
     Returns:
-        Its place.
+        Its path.
     """
     kind = archive.name.partition("-")[0]
     for old in archive.parent.glob(f"{kind}-*.jsa"):

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from millrace.kafka.jars import Progress, spark_home
-from millrace.spark.jsa_archives import Recording, archive_path, put_in_place
+from millrace.spark.jsa_archives import Recording, archive_path, install_archive
 
 VARIABLE = "SPARK_LAUNCHER_OPTS"
 _SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -59,4 +59,4 @@ def make_launcher_archive(progress: Progress) -> Path:
             limit_s=_RECORDING_LIMIT_S,
             environment={**os.environ, "SPARK_HOME": str(spark_home()), VARIABLE: options},
         ).run(recorded)
-        return put_in_place(recorded, archive, progress)
+        return install_archive(recorded, archive, progress)

@@ -12,9 +12,9 @@ from pyspark import cloudpickle
 from millrace.kafka.record_limits import DEFAULT_MAX_MESSAGE_BYTES
 from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.topology.layout import SubTopologyLayout
+from millrace.topology.parts import full_topic_name
 from millrace.topology.pickling import check_picklable
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import full_topic_name
 
 STATE_DIRECTORY_VARIABLE = "MILLRACE_STATE_DIR"
 """Where it is set for a Spark worker, its executors keep stores there, and not in ``state.dir``: for clusters whose
@@ -44,7 +44,7 @@ class QueryPlan(SubTopologySpec):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The input topics, sorted; rows refer to them by their place here."""
+        """The input topics, sorted; rows refer to them by their index here."""
         return self._layout.inputs
 
     @property

@@ -24,9 +24,11 @@ def read_committed(admin: KafkaAdmin, plan: QueryPlan) -> dict[TopicPartition, i
         MillraceError: the broker could not be asked.
     """
     config = plan.config
-    places = [place for partition in range(plan.tasks) for place in plan.inputs_of(partition)]
-    found = committed_offsets(admin, config.application_id, places)
-    missing = [place for place in places if place not in found]
+    topic_partitions = [
+        topic_partition for partition in range(plan.tasks) for topic_partition in plan.inputs_of(partition)
+    ]
+    found = committed_offsets(admin, config.application_id, topic_partitions)
+    missing = [topic_partition for topic_partition in topic_partitions if topic_partition not in found]
     if missing:
         raise StateError(
             f"Group {config.application_id} has no committed offset for "
@@ -34,7 +36,7 @@ def read_committed(admin: KafkaAdmin, plan: QueryPlan) -> dict[TopicPartition, i
             + ".",
             remedy="start the application again: the driver decides where new partitions begin",
         )
-    return {place: commit.offset for place, commit in found.items()}
+    return {topic_partition: commit.offset for topic_partition, commit in found.items()}
 
 
 def check_new_partitions(name: str, plan: QueryPlan, new: Sequence[TopicPartition]) -> None:
@@ -98,9 +100,9 @@ class RepartitionPurge:
         """
         self._purged_at = now
         done = {
-            place: offset
-            for place, offset in committed.items()
-            if place[0] in self._topics and offset > self.purged.get(place, 0)
+            topic_partition: offset
+            for topic_partition, offset in committed.items()
+            if topic_partition[0] in self._topics and offset > self.purged.get(topic_partition, 0)
         }
         if not done:
             return

@@ -46,7 +46,7 @@ class ScratchCheckpoint:
 
     def _remove_left(self) -> None:
         for path in self._directory.glob(f"{self._prefix}*"):
-            number, _, rest = path.name.removeprefix(self._prefix).partition("-")
+            number, _, remaining = path.name.removeprefix(self._prefix).partition("-")
             # What another query's name continues is not ours.
-            if number.isdecimal() and rest and "-" not in rest and not psutil.pid_exists(int(number)):
+            if number.isdecimal() and remaining and "-" not in remaining and not psutil.pid_exists(int(number)):
                 shutil.rmtree(path, ignore_errors=True)

@@ -53,12 +53,12 @@ def statistics_of(outcome: BatchOutcome, *, batch_id: int, run_id: str, failed_a
         store_entries={store: entries for store, (entries, _) in outcome.store_sizes.items()},
         store_bytes={store: size for store, (_, size) in outcome.store_sizes.items()},
         stream_times=dict(outcome.stream_times),
-        held_back={store: waiting.results for store, waiting in outcome.held_back.items()},
+        held_back={store: held.results for store, held in outcome.held_back.items()},
         held_back_bytes={
-            store: waiting.size_bytes for store, waiting in outcome.held_back.items() if waiting.size_bytes is not None
+            store: held.size_bytes for store, held in outcome.held_back.items() if held.size_bytes is not None
         },
         held_back_since={
-            store: waiting.since_ms for store, waiting in outcome.held_back.items() if waiting.since_ms is not None
+            store: held.since_ms for store, held in outcome.held_back.items() if held.since_ms is not None
         },
         lateness_max_ms=int(outcome.lateness.max()) if len(outcome.lateness) else None,
         phases={phase: durations[name] for name, phase in _PHASES.items() if name in durations},

@@ -54,15 +54,15 @@ class TaskReporter:
     def __init__(self, address: str, task: str) -> None:
         self._address = address
         self._task = task
-        self._told_at: dict[str, float] = {}
+        self._reported_at: dict[str, float] = {}
 
     def restoring(self, progress: RestoreProgress) -> None:
         """How far the restore of a store is."""
         now = time.monotonic()
         between = progress.records and progress.remaining
-        if between and now - self._told_at.get(progress.store, 0.0) < _REPORT_INTERVAL_S:
+        if between and now - self._reported_at.get(progress.store, 0.0) < _REPORT_INTERVAL_S:
             return
-        self._told_at[progress.store] = now
+        self._reported_at[progress.store] = now
         self._report(
             RestoreReport(
                 task=self._task,
@@ -82,9 +82,9 @@ class TaskReporter:
             return
         host, _, port = self._address.rpartition(":")
         try:
-            family, place = _resolved(host, int(port))
+            family, address = _resolved(host, int(port))
             with socket.socket(family, socket.SOCK_DGRAM) as sender:
-                sender.sendto(orjson.dumps(asdict(report)), place)
+                sender.sendto(orjson.dumps(asdict(report)), address)
         except OSError as error:
             # The task does its work whether or not the driver hears of it.
             _log.warning("a report did not reach the driver", address=self._address, problem=str(error))
@@ -111,9 +111,9 @@ class TaskReports:
         self._take_restore = take_restore
         self._take_lost_transaction = take_lost_transaction
         self._host = host
-        family, place = _resolved(bind, 0)
+        family, address = _resolved(bind, 0)
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
-        self._socket.bind(place)
+        self._socket.bind(address)
         self._thread = threading.Thread(target=self._listen, name="task-reports", daemon=True)
         self._thread.start()
 
@@ -152,5 +152,5 @@ class TaskReports:
 
 def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_DGRAM)
-    family, _, _, _, place = found[0]
-    return family, (str(place[0]), int(place[1]))
+    family, _, _, _, address = found[0]
+    return family, (str(address[0]), int(address[1]))

@@ -45,14 +45,17 @@ def warm_up(
     """
     began = time.monotonic()
     for plan in plans:
-        places = [place for place in starts if place[0] in plan.topics]
-        if any(starts[place] < ends[place] for place in places):
+        topic_partitions = [topic_partition for topic_partition in starts if topic_partition[0] in plan.topics]
+        if any(starts[topic_partition] < ends[topic_partition] for topic_partition in topic_partitions):
             frame = bounded_frame(
                 spark,
                 plan.sub_topology,
                 plan.config,
-                {place: starts[place] for place in places},
-                {place: min(starts[place] + WARM_UP_RECORDS, ends[place]) for place in places},
+                {topic_partition: starts[topic_partition] for topic_partition in topic_partitions},
+                {
+                    topic_partition: min(starts[topic_partition] + WARM_UP_RECORDS, ends[topic_partition])
+                    for topic_partition in topic_partitions
+                },
             )
             try:
                 frame.mapInArrow(_Decode(plan.sub_topology.sources), RESULT_SCHEMA).collect()

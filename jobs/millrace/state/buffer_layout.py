@@ -19,7 +19,7 @@ _NULL = -1
 _SAME_AS_PRIOR = -2
 _LONG = struct.Struct(">q")
 _INT = struct.Struct(">i")
-_PLACE = struct.Struct(">ii")
+_PARTITION_AND_HEADERS = struct.Struct(">ii")
 # Of a change: its time in the buffer. Of its record: timestamp, offset, partition.
 _FIXED_BYTES = 8 + 8 + 8 + 4
 
@@ -43,7 +43,7 @@ class BufferedRecordContext:
     headers: list[tuple[str, bytes | None]] | None = None
 
     @property
-    def place(self) -> tuple[str, int, int]:
+    def position(self) -> tuple[str, int, int]:
         """Topic, partition and offset."""
         return self.topic, self.partition, self.offset
 
@@ -86,7 +86,7 @@ class BufferedChange:
             _LONG.pack(context.timestamp),
             _LONG.pack(context.offset),
             _sized(topic),
-            _PLACE.pack(context.partition, len(headers)),
+            _PARTITION_AND_HEADERS.pack(context.partition, len(headers)),
         ]
         for name, value in headers:
             parts += [_sized(name.encode()), _sized(value)]
@@ -128,17 +128,17 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._place = 0
+        self._offset = 0
 
     def int64(self) -> int:
         """A 64-bit number."""
-        self._place += _LONG.size
-        return int(_LONG.unpack_from(self._data, self._place - _LONG.size)[0])
+        self._offset += _LONG.size
+        return int(_LONG.unpack_from(self._data, self._offset - _LONG.size)[0])
 
     def int32(self) -> int:
         """A 32-bit number."""
-        self._place += _INT.size
-        return int(_INT.unpack_from(self._data, self._place - _INT.size)[0])
+        self._offset += _INT.size
+        return int(_INT.unpack_from(self._data, self._offset - _INT.size)[0])
 
     def sized(self) -> bytes | None:
         """A value behind its length."""
@@ -148,10 +148,10 @@ class _Reader:
         """A value of that length."""
         if length == _NULL:
             return None
-        end = self._place + length
+        end = self._offset + length
         if length < 0 or end > len(self._data):
             raise IndexError(length)
-        self._place = end
+        self._offset = end
         return self._data[end - length : end]
 
 

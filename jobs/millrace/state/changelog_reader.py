@@ -104,10 +104,10 @@ class BrokerChangelogReader:
                 f"Changelog topic {self._topic} has no partition {self._partition} at {self._bootstrap_servers}.",
                 remedy="if the topic was deleted on purpose, reset the application; otherwise bring it back",
             )
-        place = (self._topic, self._partition)
+        topic_partition = (self._topic, self._partition)
         # The last stable offset would hide what was committed behind the first open transaction.
-        ends = end_offsets(self._admin, [place], End.HIGH_WATERMARK)
-        return begin_offsets(self._admin, [place])[place], ends[place]
+        ends = end_offsets(self._admin, [topic_partition], End.HIGH_WATERMARK)
+        return begin_offsets(self._admin, [topic_partition])[topic_partition], ends[topic_partition]
 
     def start(self, offset: int) -> None:
         """Reads from ``offset``."""

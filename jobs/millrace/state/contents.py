@@ -28,8 +28,8 @@ def in_batches(records: Iterable[StoreRecord], headers: Headers | None = None) -
         records: key, value and timestamp of each.
         headers: those of each record that has a value.
     """
-    waiting = iter(records)
-    while rows := list(islice(waiting, BATCH_RECORDS)):
+    remaining = iter(records)
+    while rows := list(islice(remaining, BATCH_RECORDS)):
         yield RecordBatch(
             keys=[key for key, _, _ in rows],
             values=[value for _, value, _ in rows],

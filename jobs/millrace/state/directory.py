@@ -106,7 +106,7 @@ class StateDirectory:
         return self.application(application_id) / f"{sub_topology}_{partition}"
 
     def restore_slots(self, application_id: str) -> Path:
-        """Directory of the places for restorations, see :class:`millrace.state.restore_slots.RestoreSlots`."""
+        """Directory of the slots for restorations, see :class:`millrace.state.restore_slots.RestoreSlots`."""
         return self.application(application_id) / RESTORE_SLOTS_DIRECTORY
 
     def global_store(self, application_id: str, store: str) -> Path:

@@ -18,18 +18,18 @@ _LENGTH = struct.Struct(">i")
 _LENGTHS_FOLLOW = 1
 
 
-def waiting_key(timestamp: int, *, left: bool, key: bytes) -> bytes:
+def outer_join_key(timestamp: int, *, left: bool, key: bytes) -> bytes:
     """Returns the key of the records of ``key`` at ``timestamp`` (milliseconds) on one side."""
     return _KEY.pack(timestamp, left) + key
 
 
-def read_waiting_key(data: bytes) -> tuple[int, bool, bytes]:
+def read_outer_join_key(data: bytes) -> tuple[int, bool, bytes]:
     """Timestamp, whether it is the left side, and the key's bytes."""
     timestamp, left = _KEY.unpack_from(data)
     return timestamp, bool(left), data[_KEY.size :]
 
 
-def waiting_values(values: Sequence[bytes], *, left: bool) -> bytes:
+def outer_join_values(values: Sequence[bytes], *, left: bool) -> bytes:
     """Returns the value for records of one key, timestamp and side, in the order in which they came."""
     side = bytes([left])
     return _HEAD.pack(_LENGTHS_FOLLOW, len(values)) + b"".join(
@@ -37,14 +37,14 @@ def waiting_values(values: Sequence[bytes], *, left: bool) -> bytes:
     )
 
 
-def read_waiting_values(data: bytes) -> list[bytes]:
-    """Returns the inverse of :func:`waiting_values`, without the sides."""
+def read_outer_join_values(data: bytes) -> list[bytes]:
+    """Returns the inverse of :func:`outer_join_values`, without the sides."""
     _, count = _HEAD.unpack_from(data)
     values = []
-    place = _HEAD.size
+    offset = _HEAD.size
     for _ in range(count):
-        (length,) = _LENGTH.unpack_from(data, place)
-        place += _LENGTH.size
-        values.append(data[place + 1 : place + length])
-        place += length
+        (length,) = _LENGTH.unpack_from(data, offset)
+        offset += _LENGTH.size
+        values.append(data[offset + 1 : offset + length])
+        offset += length
     return values

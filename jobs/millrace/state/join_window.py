@@ -122,7 +122,7 @@ class JoinWindowStore(LayeredStore):
         where :attr:`observes_tombstones` says so.
 
         Returns:
-            the places of those that fell into expired segments and are not kept (the changelog has them, as in Kafka
+            the indices of those that fell into expired segments and are not kept (the changelog has them, as in Kafka
             Streams).
         """
         none = np.empty(0, dtype=np.int64)

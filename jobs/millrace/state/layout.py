@@ -31,8 +31,8 @@ def big_endian(number: int) -> bytes:
 
 def after_prefix(prefix: bytes) -> bytes | None:
     """Returns the least bytes above all that begin with ``prefix``, ``None`` where there are none."""
-    rest = prefix.rstrip(b"\xff")
-    return rest[:-1] + bytes((rest[-1] + 1,)) if rest else None
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else None
 
 
 def packed_bytes(entries: Mapping[bytes, Packed]) -> int:

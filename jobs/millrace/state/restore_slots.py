@@ -15,7 +15,7 @@ class RestoreSlots:
 
     Args:
         directory: where the files are; made if missing.
-        count: number of places (``restore.threads``).
+        count: number of slots (``restore.threads``).
     """
 
     def __init__(self, directory: Path, count: int) -> None:
@@ -24,7 +24,7 @@ class RestoreSlots:
 
     @contextmanager
     def slot(self) -> Iterator[int]:
-        """Hold a place, and wait for one where all are taken.
+        """Hold a slot, and wait for one where all are taken.
 
         Yields:
             its number.

@@ -29,7 +29,7 @@ SESSION_SUFFIX_BYTES: Final = 16
 _MAX_TIME: Final = 2**63 - 1
 
 T = TypeVar("T")
-_Place = tuple[int, int]
+_SortKey = tuple[int, int]
 """End and start of a session: the order of the sessions of a key."""
 
 
@@ -46,25 +46,25 @@ def session_bounds(key: bytes) -> tuple[int, int]:
 class _Sessions:
     """All sessions of one key, uncommitted ones included, in order."""
 
-    __slots__ = ("packed", "places")
+    __slots__ = ("packed", "sorted_keys")
 
     def __init__(self) -> None:
-        self.places: list[_Place] = []
-        self.packed: dict[_Place, bytes] = {}
+        self.sorted_keys: list[_SortKey] = []
+        self.packed: dict[_SortKey, bytes] = {}
 
-    def put(self, place: _Place, packed: bytes) -> bool:
+    def put(self, key: _SortKey, packed: bytes) -> bool:
         """Adds or replaces a session; whether it is a new one."""
-        is_new = place not in self.packed
+        is_new = key not in self.packed
         if is_new:
-            insort(self.places, place)
-        self.packed[place] = packed
+            insort(self.sorted_keys, key)
+        self.packed[key] = packed
         return is_new
 
-    def remove(self, place: _Place) -> bool:
+    def remove(self, key: _SortKey) -> bool:
         """Removes a session; whether there was one."""
-        if self.packed.pop(place, None) is None:
+        if self.packed.pop(key, None) is None:
             return False
-        del self.places[bisect_left(self.places, place)]
+        del self.sorted_keys[bisect_left(self.sorted_keys, key)]
         return True
 
 
@@ -147,10 +147,10 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         self._metrics.gets += 1
         sessions = self._sessions(key)
         first = max(earliest_end, self._segments.first_readable_start)
-        places = sessions.places
+        sorted_keys = sessions.sorted_keys
         return [
             Session(start, end, *unpack_value(sessions.packed[end, start]))
-            for end, start in places[bisect_left(places, (first, -1)) :]
+            for end, start in sorted_keys[bisect_left(sorted_keys, (first, -1)) :]
             if start <= latest_start
         ]
 
@@ -170,7 +170,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         values: Sequence[bytes | None],
         timestamps: Int64Array,
     ) -> Int64Array:
-        """Writes sessions, in this order; ``None`` removes one. Returns the places of those in expired segments."""
+        """Writes sessions, in this order; ``None`` removes one. Returns the indices of those in expired segments."""
         self._metrics.puts += len(keys)
         interval, retention = self._segments.interval_ms, self._segments.retention_ms
         observed, first_live = self._segments.observed_stream_time, self._segments.first_live
@@ -318,16 +318,16 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         self._used_bytes, self._is_complete = 0, False
         return sum(segment >= self._segments.first_live for segment in segments), self.stage(batch)
 
-    def _write(self, key: bytes, place: _Place, local: bytes, packed: Packed) -> bool:
+    def _write(self, key: bytes, sort_key: _SortKey, local: bytes, packed: Packed) -> bool:
         """Changes one session; whether there was none before."""
         sessions = self._sessions(key)
         self._written_keys.add(key)
         if packed is None:
-            if sessions.remove(place):
+            if sessions.remove(sort_key):
                 self._used_bytes -= _entry_bytes(local)
             self._overlay.remove(local, None)
             return False
-        is_new = sessions.put(place, packed)
+        is_new = sessions.put(sort_key, packed)
         if is_new:
             self._used_bytes += _entry_bytes(local)
         self._overlay.put(local, packed, is_new=is_new)
@@ -364,17 +364,17 @@ class LayeredSessionStore(SegmentedStore[Segments]):
     def _discard(self, key: bytes) -> None:
         sessions = self._known.pop(key, None)
         if sessions is not None:
-            self._used_bytes -= len(sessions.places) * _entry_bytes(key, SEGMENT_BYTES + SESSION_SUFFIX_BYTES)
+            self._used_bytes -= len(sessions.sorted_keys) * _entry_bytes(key, SEGMENT_BYTES + SESSION_SUFFIX_BYTES)
 
     def _discard_expired(self) -> None:
         """Forgets sessions that no reader sees any more, and keys without sessions."""
         first = self._segments.first_readable_start
         for key, sessions in list(self._known.items()):
-            expired = sessions.places[: bisect_left(sessions.places, (first, -1))]
-            for place in expired:
-                sessions.remove(place)
+            expired = sessions.sorted_keys[: bisect_left(sessions.sorted_keys, (first, -1))]
+            for sort_key in expired:
+                sessions.remove(sort_key)
             self._used_bytes -= len(expired) * _entry_bytes(key, SEGMENT_BYTES + SESSION_SUFFIX_BYTES)
-            if not sessions.places:
+            if not sessions.sorted_keys:
                 del self._known[key]
 
     def _shrink(self) -> None:

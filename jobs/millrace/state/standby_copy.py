@@ -206,7 +206,7 @@ class StandbyCopy:
             if self._is_from_before_a_reset():
                 _log.info("application was reset, copy begins again", task=self._task.name)
                 self.restart_copy()
-            self._look_at_ends()
+            self._check_ends()
         interval = LOAD_COMMIT_INTERVAL_S if self._state.is_loading and self._lag else COMMIT_INTERVAL_S
         if now - self._committed_at >= interval:
             self.commit()
@@ -216,16 +216,20 @@ class StandbyCopy:
         """Applies records up to ends of the changelogs, by store, or until a caller says that it is enough."""
         while not until() and any(self._replays[store].position < end for store, end in ends.items()):
             self.catch_up()
-        self._look_at_ends()
+        self._check_ends()
 
     def ends(self) -> dict[str, int]:
         """Returns where the changelogs end now, by store: for a source topic at the application's committed offset."""
-        places = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
-        ends = end_offsets(self._admin, list(places.values()), End.LAST_STABLE)
+        topic_partitions = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
+        ends = end_offsets(self._admin, list(topic_partitions.values()), End.LAST_STABLE)
         found = {}
-        for store, place in places.items():
-            limit = self._committed(place) if place[0] in self._task.source_topics else ends[place]
-            found[store] = min(ends[place], limit or 0)
+        for store, topic_partition in topic_partitions.items():
+            limit = (
+                self._committed(topic_partition)
+                if topic_partition[0] in self._task.source_topics
+                else ends[topic_partition]
+            )
+            found[store] = min(ends[topic_partition], limit or 0)
         return found
 
     def commit(self) -> None:
@@ -259,10 +263,14 @@ class StandbyCopy:
             _log.info("copy begins again", task=self._task.name, directory=str(self._task.directory))
             self._state.wipe()
         known = self._known()
-        places = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
-        begins = begin_offsets(self._admin, list(places.values()))
-        ends = end_offsets(self._admin, list(places.values()), End.HIGH_WATERMARK)
-        lost = [store for store, at in known.items() if not begins[places[store]] <= at <= ends[places[store]]]
+        topic_partitions = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
+        begins = begin_offsets(self._admin, list(topic_partitions.values()))
+        ends = end_offsets(self._admin, list(topic_partitions.values()), End.HIGH_WATERMARK)
+        lost = [
+            store
+            for store, at in known.items()
+            if not begins[topic_partitions[store]] <= at <= ends[topic_partitions[store]]
+        ]
         if lost:
             _log.warning(
                 "changelogs do not have what the copy lacks, beginning again", task=self._task.name, stores=lost
@@ -270,18 +278,23 @@ class StandbyCopy:
             self._state.wipe()
             known = {}
         replays = {}
-        for store, place in places.items():
+        for store, topic_partition in topic_partitions.items():
             if store not in known:
                 self._state.begin_load(store)
             replays[store] = Replay(
-                self._state, store, *place, position=known.get(store, begins[place]), end=None, on_progress=None
+                self._state,
+                store,
+                *topic_partition,
+                position=known.get(store, begins[topic_partition]),
+                end=None,
+                on_progress=None,
             )
-        self._reader.unassign(places.values())
-        self._reader.assign({places[store]: replay.position for store, replay in replays.items()})
+        self._reader.unassign(topic_partitions.values())
+        self._reader.assign({topic_partitions[store]: replay.position for store, replay in replays.items()})
         self._held_back = set()
         self._replays = replays
         self._run = self._state.position.run_id if known else runs.newest if runs.are_known else 0
-        self._look_at_ends()
+        self._check_ends()
 
     def _is_useless(self, runs: Runs) -> bool:
         """Whether the directory has something that cannot be brought forward."""
@@ -320,8 +333,8 @@ class StandbyCopy:
         runs = self._runs()
         return runs.are_known and self._run < runs.reset
 
-    def _look_at_ends(self) -> None:
-        looked_at_ms = int(time.time() * 1000)
+    def _check_ends(self) -> None:
+        checked_at_ms = int(time.time() * 1000)
         ends = self.ends()
         self._checked_at = time.monotonic()
         self._limits = {
@@ -330,7 +343,7 @@ class StandbyCopy:
         behind = {store: max(end - self._replays[store].position, 0) for store, end in ends.items()}
         self._lag = sum(behind.values())
         if not self._lag:
-            self._complete_at_ms = looked_at_ms
+            self._complete_at_ms = checked_at_ms
         for topic in [topic for topic in self._held_back if behind[self._store_of[topic]]]:
             position = self._replays[self._store_of[topic]].position
             self._reader.assign({(topic, self._task.partition): position})

@@ -105,7 +105,7 @@ class WindowStore(Protocol):
         """Writes values of (key, starts) pairs, in this order; ``None`` deletes.
 
         Returns:
-            the places of the writes that fell into expired segments: they are not kept, and the metrics count them.
+            the indices of the writes that fell into expired segments: they are not kept, and the metrics count them.
         """
 
     def fetch(self, key: bytes, from_start: int, to_start: int) -> Iterator[tuple[int, bytes, int]]:
@@ -176,7 +176,7 @@ class SessionStore(Protocol):
         """Writes sessions, in this order; ``None`` removes one.
 
         Returns:
-            the places of the writes that fell into expired segments: they are not kept, and the metrics count them.
+            the indices of the writes that fell into expired segments: they are not kept, and the metrics count them.
         """
 
     def peek(self, key: bytes, start: int, end: int) -> bytes | None:

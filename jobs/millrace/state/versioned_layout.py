@@ -92,13 +92,13 @@ def rows_of(key: bytes, versions: Versions, segments: HistorySegments) -> dict[b
     rows: dict[bytes, bytes] = {}
     first_live = segments.first_live
     last = len(versions.times) - 1
-    for place, (timestamp, value) in enumerate(zip(versions.times, versions.values, strict=True)):
-        if place == last and value is not None:
+    for index, (timestamp, value) in enumerate(zip(versions.times, versions.values, strict=True)):
+        if index == last and value is not None:
             rows[latest_row(key)] = _TIME.pack(timestamp) + value
             if not versions.ends_tombstone:
                 continue
-        is_tombstone = value is None or place == last
-        ends_at = timestamp if is_tombstone else versions.times[place + 1]
+        is_tombstone = value is None or index == last
+        ends_at = timestamp if is_tombstone else versions.times[index + 1]
         segment = segments.segment_of(ends_at)
         if segment >= first_live:
             content = _TOMBSTONE if value is None or is_tombstone else _TIME.pack(ends_at) + value

@@ -47,25 +47,25 @@ class Versions:
         Returns:
             the timestamp of the next version, ``VALID_TO_UNDEFINED`` where there is none.
         """
-        place = bisect_left(self.times, timestamp)
+        index = bisect_left(self.times, timestamp)
         newest = len(self.times) - 1
-        if place > newest:
+        if index > newest:
             self.times.append(timestamp)
             self.values.append(value)
             self.ends_tombstone = False
             return VALID_TO_UNDEFINED
-        if self.times[place] != timestamp:
-            self.times.insert(place, timestamp)
-            self.values.insert(place, value)
+        if self.times[index] != timestamp:
+            self.times.insert(index, timestamp)
+            self.values.insert(index, value)
             newest += 1
-        elif place == newest:
+        elif index == newest:
             self._replace_newest(value)
             return VALID_TO_UNDEFINED
         else:
-            self.values[place] = value
-        if place + 1 == newest and self.values[newest] is not None:
+            self.values[index] = value
+        if index + 1 == newest and self.values[newest] is not None:
             self.ends_tombstone = True
-        return self.times[place + 1]
+        return self.times[index + 1]
 
     def _replace_newest(self, value: bytes | None) -> None:
         before = self.values[-1]
@@ -95,13 +95,13 @@ class Versions:
     def between(self, from_time: int, to_time: int) -> list[VersionedRecord]:
         """Returns the versions that are valid at some time within the bounds, both inclusive, by timestamp."""
         first = max(bisect_right(self.times, from_time) - 1, 0)
-        places = range(first, bisect_right(self.times, to_time))
-        return [version for place in places if (version := self._version(place)) is not None]
+        indices = range(first, bisect_right(self.times, to_time))
+        return [version for index in indices if (version := self._version(index)) is not None]
 
-    def _version(self, place: int) -> VersionedRecord | None:
-        if place < 0:
+    def _version(self, index: int) -> VersionedRecord | None:
+        if index < 0:
             return None
-        value = self.values[place]
+        value = self.values[index]
         if value is None:
             return None
-        return VersionedRecord(value, self.times[place], self.times[place + 1] if place + 1 < len(self.times) else None)
+        return VersionedRecord(value, self.times[index], self.times[index + 1] if index + 1 < len(self.times) else None)

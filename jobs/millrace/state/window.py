@@ -35,7 +35,7 @@ from millrace.state.window_cache import WindowCache
 _MISSING: Final[Any] = object()
 _NOTHING: Final[dict[bytes, Packed]] = {}
 _MAX_START: Final = 2**63 - 1
-_NO_PLACES: Final[Int64Array] = np.empty(0, dtype=np.int64)
+_NO_ROWS: Final[Int64Array] = np.empty(0, dtype=np.int64)
 
 
 class LayeredWindowStore(SegmentedStore[Segments]):
@@ -95,9 +95,9 @@ class LayeredWindowStore(SegmentedStore[Segments]):
     def put_many(
         self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
     ) -> Int64Array:
-        """Writes values of (key, starts) pairs, in this order; ``None`` deletes. Returns the places of expired ones."""
+        """Writes values of (key, start) pairs in this order; ``None`` deletes. Returns the indices of expired ones."""
         self._metrics.puts += len(keys)
-        expired = _NO_PLACES
+        expired = _NO_ROWS
         if not keys:
             return expired
         live = self._segments.live_rows(starts)

@@ -27,7 +27,7 @@ from millrace.supervise.upgrade import (
     plan_upgrade,
     resume_upgrade,
     upgrade,
-    wait_for_whoever_carries_out,
+    wait_for_running_operation,
 )
 
 
@@ -128,7 +128,7 @@ def _another_did_it(application: Application, spec: SpecFile, progress: Callable
     if not (is_upgrade_to(directory, spec) and is_being_executed(directory)):
         return None
     progress(f"another process goes to specification {spec.hash}: waiting for its end")
-    wait_for_whoever_carries_out(directory)
+    wait_for_running_operation(directory)
     record = application.record
     if record is not None and record.rejected_hash == spec.hash:
         text = f"another process went to specification {spec.hash}, which was not healthy in time, and back"

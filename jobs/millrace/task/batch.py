@@ -37,4 +37,6 @@ class TaskBatch:
             inputs: the task's input partitions.
             rows: what was read of them.
         """
-        return replace(self, rows=rows, ranges={place: self.ranges[place] for place in inputs})
+        return replace(
+            self, rows=rows, ranges={topic_partition: self.ranges[topic_partition] for topic_partition in inputs}
+        )

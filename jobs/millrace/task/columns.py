@@ -101,10 +101,10 @@ class Column:
         rows = zip(self.objects, mask.tolist(), strict=True)
         return Column(objects=[value if kept else None for value, kept in rows])
 
-    def scattered(self, places: IntArray, count: int) -> Column:
-        """Returns a column of ``count`` rows that has this one's at ``places``, and nulls elsewhere."""
+    def scattered(self, indices: IntArray, count: int) -> Column:
+        """Returns a column of ``count`` rows that has this one's at ``indices``, and nulls elsewhere."""
         rows = np.full(count, -1, dtype=np.int64)
-        rows[places] = np.arange(len(places), dtype=np.int64)
+        rows[indices] = np.arange(len(indices), dtype=np.int64)
         if self.is_arrow:
             return Column(arrow=self.arrow.take(pa.array(rows, mask=rows < 0)))
         objects = self.objects
@@ -165,11 +165,11 @@ class WindowedColumn(Column):
 
 
 class CogroupedColumn(Column):
-    """Values of several inputs: as objects, pairs of the input's place and the value, which may be ``None``.
+    """Values of several inputs: as objects, pairs of the input's index and the value, which may be ``None``.
 
     Args:
         inner: the values.
-        inputs: for each of them the place of its input.
+        inputs: for each of them the index of its input.
     """
 
     __slots__ = ("inner", "inputs")

@@ -117,7 +117,7 @@ def context_of(batch: InputBatch | None, row: int | None, node: str, task: str) 
             source_raw_key=None,
             source_raw_value=None,
         )
-    topic, partition, offset = batch.place(row)
+    topic, partition, offset = batch.position(row)
     return ErrorHandlerContext(
         topic=topic,
         partition=partition,

@@ -73,16 +73,16 @@ def _uncommitted(
     topics = tuple(sorted({topic for topic, _ in spec.inputs}))
     parts = list(batch.rows)
     adjusted = dict(batch.ranges)
-    for place, offsets in batch.ranges.items():
-        position = committed[place]
+    for topic_partition, offsets in batch.ranges.items():
+        position = committed[topic_partition]
         if position < offsets.start:
-            gap, gap_end = read_gap(spec.config, topics, place, start=position, end=offsets.start)
+            gap, gap_end = read_gap(spec.config, topics, topic_partition, start=position, end=offsets.start)
             parts.append(gap)
             if gap_end < offsets.start:
                 # Too much to read at once: what the batch brought comes after it, so it has to wait.
-                adjusted[place] = OffsetRange(position, gap_end, offsets.log_end)
+                adjusted[topic_partition] = OffsetRange(position, gap_end, offsets.log_end)
         elif position > offsets.start:
-            adjusted[place] = OffsetRange(position, max(position, offsets.end), offsets.log_end)
+            adjusted[topic_partition] = OffsetRange(position, max(position, offsets.end), offsets.log_end)
     rows = concat_inputs(parts) if parts else empty_input(topics)
     wanted = np.zeros(len(rows), dtype=bool)
     for (topic, partition), offsets in adjusted.items():

@@ -24,9 +24,9 @@ from millrace.task.sources import Sources
 from millrace.task.task_stores import TaskStores
 from millrace.task.walking import must_walk, processor_nodes
 from millrace.topology.nodes import SinkNode, SourceNode
+from millrace.topology.parts import SubTopology
 from millrace.topology.stores import StoreKind
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import SubTopology
 
 
 class Engine:

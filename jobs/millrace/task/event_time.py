@@ -80,13 +80,13 @@ class EventTime:
         times: list[int] = []
         rows = zip(records.keys.objects, records.values.objects, records.timestamps.tolist(), strict=True)
         extract: Callable[..., Any] = self._extractor
-        for place, (key, value, timestamp) in enumerate(rows):
-            row = int(records.origin[place])
-            topic, partition, _ = batch.place(row)
+        for index, (key, value, timestamp) in enumerate(rows):
+            row = int(records.origin[index])
+            topic, partition, _ = batch.position(row)
             partition_time = latest.get((topic, partition), UNKNOWN_TIME)
             try:
                 if self._takes_record:
-                    event_time = int(extract(_record(batch, records, place, key, value), partition_time))
+                    event_time = int(extract(_record(batch, records, index, key, value), partition_time))
                 else:
                     event_time = int(extract(key, value, timestamp, partition_time))
             except Exception as error:
@@ -111,32 +111,32 @@ class EventTime:
             latest = partition_times.get(topic_partition, UNKNOWN_TIME)
             begin = 0
             for end in np.flatnonzero(times[own] < 0).tolist():
-                place = int(own[end])
+                index = int(own[end])
                 latest = max(latest, int(times[own[begin:end]].max(initial=UNKNOWN_TIME)))
-                at = int(np.searchsorted(invalid, place))
-                time = int(times[place])
+                at = int(np.searchsorted(invalid, index))
+                time = int(times[index])
                 try:
                     if self._invalid_takes_record:
-                        record = _record(batch, records, place, keys[at], values[at])
-                        times[place] = extractor.on_invalid_timestamp(record, time, latest)
+                        record = _record(batch, records, index, keys[at], values[at])
+                        times[index] = extractor.on_invalid_timestamp(record, time, latest)
                     else:
-                        times[place] = extractor.on_invalid_timestamp(keys[at], values[at], time, latest)
+                        times[index] = extractor.on_invalid_timestamp(keys[at], values[at], time, latest)
                 except Exception as error:
-                    self._fail(error, batch, int(records.origin[place]))
+                    self._fail(error, batch, int(records.origin[index]))
                 begin = end
 
     def _fail(self, error: Exception, batch: InputBatch, row: int) -> NoReturn:
-        self._failures.timestamp_extraction(error, batch.place(row), self._node)
+        self._failures.timestamp_extraction(error, batch.position(row), self._node)
 
 
-def _record(batch: InputBatch, records: Records, place: int, key: Any, value: Any) -> ConsumerRecord:
-    topic, partition, offset = batch.place(int(records.origin[place]))
-    headers = None if records.headers is None else records.headers[place]
+def _record(batch: InputBatch, records: Records, index: int, key: Any, value: Any) -> ConsumerRecord:
+    topic, partition, offset = batch.position(int(records.origin[index]))
+    headers = None if records.headers is None else records.headers[index]
     return ConsumerRecord(
         topic=topic,
         partition=partition,
         offset=offset,
-        timestamp=int(records.timestamps[place]),
+        timestamp=int(records.timestamps[index]),
         key=key,
         value=value,
         headers=list(headers or ()),
@@ -144,12 +144,12 @@ def _record(batch: InputBatch, records: Records, place: int, key: Any, value: An
 
 
 def rows_by_partition(batch: InputBatch, rows: IntArray) -> Iterator[tuple[TopicPartition, Any]]:
-    """For each input partition among ``rows`` of a batch the places in ``rows`` that are of it, ascending."""
+    """For each input partition among ``rows`` of a batch the indices in ``rows`` that are of it, ascending."""
     if len(rows) == 0:
         return
     partitions = batch.partition[rows]
     numbers = batch.topic[rows] * (int(partitions.max()) + 1) + partitions
     for number in np.unique(numbers).tolist():
         own = np.flatnonzero(numbers == number)
-        topic, partition, _ = batch.place(int(rows[own[0]]))
+        topic, partition, _ = batch.position(int(rows[own[0]]))
         yield (topic, partition), own

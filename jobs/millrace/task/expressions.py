@@ -92,16 +92,16 @@ def _column_of(root: str, records: Records) -> pa.Array | list[Any] | None:
             value[root] if isinstance(value, dict) and root in value else whole
             for value, whole in zip(values.objects, objects, strict=True)
         ]
-    place = _place_in(values, root)
+    index = _field_index(values, root)
     # Unlike the field() of a struct array, flatten() applies the struct's own nulls.
-    return None if place < 0 else values.arrow.flatten()[place]
+    return None if index < 0 else values.arrow.flatten()[index]
 
 
 def _part_of(root: str, records: Records) -> RecordPart | None:
     """The record's own part that a name means for all records."""
     if root in EXPLICIT:
         return EXPLICIT[root]
-    is_field = _has_no_type(records.values) or _place_in(records.values, root) >= 0
+    is_field = _has_no_type(records.values) or _field_index(records.values, root) >= 0
     return None if is_field else SHORT.get(root)
 
 
@@ -109,7 +109,7 @@ def _has_no_type(values: Column) -> bool:
     return not values.is_arrow or pa.types.is_null(values.arrow.type)
 
 
-def _place_in(values: Column, name: str) -> int:
+def _field_index(values: Column, name: str) -> int:
     kind = values.arrow.type
     return int(kind.get_field_index(name)) if pa.types.is_struct(kind) else -1
 

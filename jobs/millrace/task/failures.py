@@ -124,10 +124,10 @@ class FailureHandler:
             self.silently_dropped[reason] += len(rows)
             self._dead_letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
 
-    def place(self, row: int) -> tuple[str, int, int]:
+    def position(self, row: int) -> tuple[str, int, int]:
         """Topic, partition and offset of a row of the batch."""
         assert self._batch is not None
-        return self._batch.place(row)
+        return self._batch.position(row)
 
     def deserialization(self, error: Exception, row: int) -> None:
         """A row's key or value cannot be read.
@@ -150,7 +150,7 @@ class FailureHandler:
         self._dead_letters.add(row, response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
             raise SerializationError(
-                f"Task {self._task} cannot read the record at {self._place(row)}: {error}.",
+                f"Task {self._task} cannot read the record at {self._text_of_position(row)}: {error}.",
                 remedy="fix the record or the serde; or set deserialization.exception.handler to continue "
                 "and errors.dead.letter.queue.topic.name to a topic",
             ) from error
@@ -177,7 +177,7 @@ class FailureHandler:
         self._dead_letters.add(row, response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
             raise ProcessingError(
-                f"Task {self._task}, node {node}, failed at the record at {self._place(row)}: "
+                f"Task {self._task}, node {node}, failed at the record at {self._text_of_position(row)}: "
                 f"{type(error).__name__}: {error}.",
                 remedy="fix the function; or set processing.exception.handler to continue and "
                 "errors.dead.letter.queue.topic.name to a topic",
@@ -226,7 +226,7 @@ class FailureHandler:
         self._dead_letters.add(row, response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
             self._warn_of_retry(response, error)
-            origin = "it is of a store" if row is None else f"it comes from {self._place(row)}"
+            origin = "it is of a store" if row is None else f"it comes from {self._text_of_position(row)}"
             raise type(error)(
                 f"Task {self._task}, {self.node or 'changelogs'}: {error.message.removesuffix('.')}; {origin}.",
                 remedy=f"{error.remedy}; or set production.exception.handler to continue and "
@@ -257,12 +257,12 @@ class FailureHandler:
             raise error
         self.dropped[DropReason.PRODUCTION] += 1
 
-    def timestamp_extraction(self, error: Exception, place: tuple[str, int, int], node: str) -> NoReturn:
+    def timestamp_extraction(self, error: Exception, position: tuple[str, int, int], node: str) -> NoReturn:
         """A timestamp extractor raised; as in Kafka Streams no handler is asked.
 
         Args:
             error: what it raised.
-            place: topic, partition and offset of the record.
+            position: topic, partition and offset of the record.
             node: the source node.
 
         Raises:
@@ -272,7 +272,7 @@ class FailureHandler:
         remedy = error.remedy if isinstance(error, MillraceError) else ""
         reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
         raise ProcessingError(
-            f"Task {self._task}, source {node}: the timestamp extractor failed at the record at {_at(*place)}: "
+            f"Task {self._task}, source {node}: the timestamp extractor failed at the record at {_at(*position)}: "
             f"{reason}.",
             remedy=remedy or "fix the extractor; a negative result drops the record",
         ) from error
@@ -294,15 +294,17 @@ class FailureHandler:
             ) from error
         return response
 
-    def places(self, records: Records) -> list[RecordPosition]:
+    def positions(self, records: Records) -> list[RecordPosition]:
         """Returns the sources of records: rows of the batch or, for buffered records, of earlier ones."""
         assert self._batch is not None
         batch, rows = self._batch, records.origin
         topics = [batch.topics[topic] for topic in batch.topic[rows].tolist()]
         found = zip(topics, batch.partition[rows].tolist(), batch.offset[rows].tolist(), strict=True)
-        if records.places is None:
+        if records.positions is None:
             return list(found)
-        return [place if own is None else own for own, place in zip(records.places.tolist(), found, strict=True)]
+        return [
+            position if own is None else own for own, position in zip(records.positions.tolist(), found, strict=True)
+        ]
 
     def _warn_of_retry(self, response: Response, error: Exception) -> None:
         if response.result is Result.RETRY:
@@ -312,9 +314,9 @@ class FailureHandler:
         input_row = None if row == NO_ROW else row
         return context_of(self._batch, input_row, self.node if node is None else node, self._task)
 
-    def _place(self, row: int | None) -> str:
+    def _text_of_position(self, row: int | None) -> str:
         assert self._batch is not None
-        return "no input (punctuation)" if row in (None, NO_ROW) else _at(*self._batch.place(row))
+        return "no input (punctuation)" if row in (None, NO_ROW) else _at(*self._batch.position(row))
 
 
 def _pass_on(error: Exception) -> None:

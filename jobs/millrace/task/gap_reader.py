@@ -24,14 +24,14 @@ _NO_PROGRESS_LIMIT_S = 30.0
 
 
 def read_gap(
-    config: StreamsConfig, topics: tuple[str, ...], place: TopicPartition, *, start: int, end: int
+    config: StreamsConfig, topics: tuple[str, ...], topic_partition: TopicPartition, *, start: int, end: int
 ) -> tuple[InputBatch, int]:
     """Returns the committed records of a partition with offsets from ``start`` up to ``end``.
 
     Args:
         config: the application's configuration.
         topics: names that the rows' topic column counts.
-        place: topic and partition.
+        topic_partition: topic and partition.
         start: first offset.
         end: first offset that is not wanted.
 
@@ -42,7 +42,7 @@ def read_gap(
         OffsetOutOfRangeError: ``start`` is not in the log any more.
         BrokerUnavailableError: nothing came for half a minute.
     """
-    topic, partition = place
+    topic, partition = topic_partition
     settings = ReaderSettings(
         bootstrap_servers=config.bootstrap_servers,
         group=config.application_id,
@@ -51,7 +51,7 @@ def read_gap(
     )
     parts: list[PartitionColumns] = []
     with closing(open_reader(settings)) as reader:
-        reader.assign({place: start})
+        reader.assign({topic_partition: start})
         reached = start
         records = content = 0
         deadline = time.monotonic() + _NO_PROGRESS_LIMIT_S

@@ -93,7 +93,7 @@ class GlobalCopy:
         self._dead_letters = OutputBuffer()
         self._unreported = UnreportedCounts()
         self._reader: GlobalTopicReader | None = None
-        self._read_places: set[TopicPartition] = set()
+        self._read_partitions: set[TopicPartition] = set()
         self._log = _log.bind(application=config.application_id, store=spec.name)
         self.number, state = _open_first_free(spec, config)
         if reason := self._why_copied_again(state.position):
@@ -131,7 +131,9 @@ class GlobalCopy:
             StateError: the topic gives nothing although it has not ended.
             MillraceError: the broker refuses, or does not answer.
         """
-        own = {place: end for place, end in ends.items() if place[0] == self.spec.part.topic}
+        own = {
+            topic_partition: end for topic_partition, end in ends.items() if topic_partition[0] == self.spec.part.topic
+        }
         if not self._is_due(own):
             return
         with self._turn:
@@ -153,7 +155,7 @@ class GlobalCopy:
             unreported, self._unreported = self._unreported, UnreportedCounts()
         return unreported
 
-    def give_back(self, unreported: UnreportedCounts) -> None:
+    def return_unreported(self, unreported: UnreportedCounts) -> None:
         """Takes back counts that could not be reported."""
         with self._turn:
             self._unreported.add(unreported)
@@ -213,9 +215,9 @@ class GlobalCopy:
             rows = self._opened_reader(ends).read({partition: end for (_, partition), end in ends.items()})
             inputs = dict(before.inputs)
             for number, reached in rows.positions.items():
-                place = (self.spec.part.topic, number)
+                topic_partition = (self.spec.part.topic, number)
                 # The copy may be ahead of these ends: of another batch.
-                inputs[place] = max(inputs.get(place, 0), reached)
+                inputs[topic_partition] = max(inputs.get(topic_partition, 0), reached)
             if inputs != before.inputs:
                 self._apply(rows.batch, inputs)
                 moved_at = time.monotonic()
@@ -247,27 +249,27 @@ class GlobalCopy:
             partition=-1,
             records=records,
             position=sum(inputs.values()),
-            remaining=sum(max(end - inputs.get(place, 0), 0) for place, end in ends.items()),
+            remaining=sum(max(end - inputs.get(topic_partition, 0), 0) for topic_partition, end in ends.items()),
             records_per_s=records / elapsed_s if elapsed_s > 0 else 0.0,
         )
 
     def _opened_reader(self, ends: Mapping[TopicPartition, int]) -> GlobalTopicReader:
         """A reader of the partitions that have ends; a new one where there are more of them than before."""
-        if not ends.keys() <= self._read_places:
+        if not ends.keys() <= self._read_partitions:
             self._close_reader()
         if self._reader is None:
             inputs = self.position.inputs
-            places = {*ends, *inputs}
-            starts = {place[1]: inputs.get(place) for place in sorted(places)}
+            topic_partitions = {*ends, *inputs}
+            starts = {topic_partition[1]: inputs.get(topic_partition) for topic_partition in sorted(topic_partitions)}
             self._reader = self._open_reader(self._config, self.spec.part.topic, starts)
-            self._read_places = places
+            self._read_partitions = topic_partitions
         return self._reader
 
     def _close_reader(self) -> None:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
-            self._read_places = set()
+            self._read_partitions = set()
 
 
 class GlobalCopies:

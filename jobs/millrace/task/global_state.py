@@ -21,9 +21,9 @@ from millrace.task.records import Records
 from millrace.task.source import Source
 from millrace.task.task_stores import TaskStores
 from millrace.topology.operators import TableSource
+from millrace.topology.parts import GlobalStore
 from millrace.topology.timestamp_extractors import FailOnInvalidTimestamp
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import GlobalStore
 
 
 class GlobalState:
@@ -155,4 +155,6 @@ class _Guard:
 
 def behind(position: TaskPosition, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """The ends that a position has not reached."""
-    return {place: end for place, end in ends.items() if position.inputs.get(place, -1) < end}
+    return {
+        topic_partition: end for topic_partition, end in ends.items() if position.inputs.get(topic_partition, -1) < end
+    }

@@ -40,7 +40,7 @@ class InputBatch:
 
     Args:
         topics: names that ``topic`` counts.
-        topic: for each row the place of its topic in ``topics``.
+        topic: for each row the index of its topic in ``topics``.
         partition: Kafka partitions.
         offset: Kafka offsets.
         timestamp: record timestamps, milliseconds.
@@ -87,7 +87,7 @@ class InputBatch:
         """Whether all rows are of one input partition; there must be rows."""
         return bool(self.topic.min() == self.topic.max() and self.partition.min() == self.partition.max())
 
-    def place(self, row: int) -> tuple[str, int, int]:
+    def position(self, row: int) -> tuple[str, int, int]:
         """Topic, partition and offset of a row."""
         return self.topics[int(self.topic[row])], int(self.partition[row]), int(self.offset[row])
 
@@ -180,9 +180,9 @@ def positions_after(
 
     It is its range's end when all its rows are among them, otherwise the offset of its first row that is not.
     """
-    positions = {place: offsets.end for place, offsets in ranges.items()}
+    positions = {topic_partition: offsets.end for topic_partition, offsets in ranges.items()}
     for row in range(length, len(batch)):
-        topic, partition, offset = batch.place(row)
+        topic, partition, offset = batch.position(row)
         positions[(topic, partition)] = min(positions[(topic, partition)], offset)
     return positions
 

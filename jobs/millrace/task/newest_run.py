@@ -71,9 +71,9 @@ def explain_by_newer_run(
         _log.warning("not known whether another attempt is the cause", task=spec.name, problem=other.message)
         return
     moved = {
-        place: (offset, committed[place].offset)
-        for place, offset in known.items()
-        if place in committed and committed[place].offset != offset
+        topic_partition: (offset, committed[topic_partition].offset)
+        for topic_partition, offset in known.items()
+        if topic_partition in committed and committed[topic_partition].offset != offset
     }
     if moved:
         raise TaskMigratedError(

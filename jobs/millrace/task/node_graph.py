@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from millrace.topology.nodes import Node, ProcessorNode, SourceNode
 from millrace.topology.operators import looked_up_table
-from millrace.topology.topology import SubTopology
+from millrace.topology.parts import SubTopology
 
 
 def children(nodes: tuple[Node, ...]) -> dict[str, tuple[str, ...]]:
@@ -78,17 +78,17 @@ def reconverging(sub_topology: SubTopology, fed: Mapping[str, tuple[str, ...]]) 
 
     def reached_from(start: str) -> set[str]:
         seen: set[str] = set()
-        waiting = [start]
-        while waiting:
-            name = waiting.pop()
+        unvisited = [start]
+        while unvisited:
+            name = unvisited.pop()
             if name not in seen:
                 seen.add(name)
-                waiting.extend(followers.get(name, ()))
+                unvisited.extend(followers.get(name, ()))
         return seen
 
     meeting = set()
     for name, own_children in fed.items():
         ways = [reached_from(child) for child in own_children]
-        if any(first & second for place, first in enumerate(ways) for second in ways[place + 1 :]):
+        if any(first & second for number, first in enumerate(ways) for second in ways[number + 1 :]):
             meeting.add(name)
     return frozenset(meeting)

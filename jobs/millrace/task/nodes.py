@@ -11,7 +11,7 @@ from millrace.task.processor import Forwarded, JointProcessor, Processor, TaskCo
 from millrace.task.records import Records, merge_in_order
 from millrace.task.walking import Walker
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.topology import SubTopology
+from millrace.topology.parts import SubTopology
 
 Pending = dict[str, list[Records]]
 """By node the records that its parents have forwarded to it."""

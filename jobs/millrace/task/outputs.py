@@ -14,8 +14,8 @@ from millrace.task.records import Records, merge_in_order, object_array
 from millrace.task.routing_sink import RoutingSink
 from millrace.task.sink import Output, Sink, merge_outputs, record_of
 from millrace.topology.nodes import SinkNode
+from millrace.topology.parts import full_topic_name
 from millrace.topology.stores import StoreSpec
-from millrace.topology.topology import full_topic_name
 
 
 class Outputs:

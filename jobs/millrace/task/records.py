@@ -32,7 +32,7 @@ class Records:
         old_values: where the records are changes of a table and a node below needs it, the values before them.
         superseded: where the records are changes of a versioned table, which of them came out of order: a newer version
             of the row is there. ``None``: none of them.
-        places: where records waited for others, the topic, partition and offset that each had itself; ``None``, or
+        positions: where records waited for others, the topic, partition and offset that each had itself; ``None``, or
             ``None`` for a record: those of its ``origin``.
     """
 
@@ -44,7 +44,7 @@ class Records:
     headers: ObjectArray | None = None
     old_values: Column | None = None
     superseded: BoolArray | None = None
-    places: ObjectArray | None = None
+    positions: ObjectArray | None = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -60,7 +60,7 @@ class Records:
             None if self.headers is None else self.headers[indices],
             None if self.old_values is None else self.old_values.take(indices),
             None if self.superseded is None else self.superseded[indices],
-            None if self.places is None else self.places[indices],
+            None if self.positions is None else self.positions[indices],
         )
 
     def filter(self, mask: BoolArray) -> Records:
@@ -101,7 +101,7 @@ class Records:
             self.origin[parents],
             (*(column[parents] for column in self.order), ordinals),
             None if self.headers is None else self.headers[parents],
-            places=None if self.places is None else self.places[parents],
+            positions=None if self.positions is None else self.positions[parents],
         )
 
     def for_child(self, position: int) -> Records:
@@ -121,8 +121,8 @@ def concat_orders(orders: Sequence[tuple[IntArray, ...]]) -> tuple[IntArray, ...
     )
 
 
-def sorted_places(order: tuple[IntArray, ...]) -> IntArray:
-    """Returns the rows in the order of their places; stable."""
+def sorted_rows(order: tuple[IntArray, ...]) -> IntArray:
+    """Returns the rows in the order of their order columns; stable."""
     # lexsort sorts by its last key first.
     return np.lexsort(tuple(reversed(order))).astype(np.int64)
 
@@ -141,9 +141,9 @@ def merge_in_order(batches: Sequence[Records]) -> Records:
         concat_objects([batch.headers for batch in batches], [len(batch) for batch in batches]),
         concat_old_values(batches),
         concat_superseded(batches),
-        concat_objects([batch.places for batch in batches], [len(batch) for batch in batches]),
+        concat_objects([batch.positions for batch in batches], [len(batch) for batch in batches]),
     )
-    return merged.take(sorted_places(order))
+    return merged.take(sorted_rows(order))
 
 
 def concat_old_values(batches: Sequence[Records]) -> Column | None:
@@ -165,7 +165,7 @@ def concat_superseded(batches: Sequence[Records]) -> BoolArray | None:
 
 
 def concat_objects(parts: Sequence[ObjectArray | None], lengths: Sequence[int]) -> ObjectArray | None:
-    """Returns the headers or places of several batches one after the other; ``None`` where none has any."""
+    """Returns the headers or positions of several batches one after the other; ``None`` where none has any."""
     if all(part is None for part in parts):
         return None
     return np.concatenate(

@@ -29,7 +29,7 @@ _log = structlog.get_logger(__name__)
 ProgressListener = Callable[[RestoreProgress], None]
 
 
-def bring_to(
+def restore_to(
     state: TaskState,
     spec: TaskSpec,
     committed: Mapping[TopicPartition, int],
@@ -59,8 +59,14 @@ def bring_to(
         _log.info("stores are from before a reset", task=spec.name, written_by=state.position.run_id)
         state.wipe()
     position = state.position
-    stored = {place: position.inputs[place] for place in committed if place in position.inputs}
-    ahead = {place: offset for place, offset in stored.items() if offset > committed[place]}
+    stored = {
+        topic_partition: position.inputs[topic_partition]
+        for topic_partition in committed
+        if topic_partition in position.inputs
+    }
+    ahead = {
+        topic_partition: offset for topic_partition, offset in stored.items() if offset > committed[topic_partition]
+    }
     if ahead and _is_exactly_once(spec):
         raise StateError(
             f"Task {spec.name}: the stores in {spec.state_directory} contain input up to "
@@ -130,26 +136,28 @@ def _replay(
     Returns:
         The number of records.
     """
-    lacking = [
-        lack for store in spec.sub_topology.stores if (lack := _lack(spec, store, position, signature, committed))
+    missing = [
+        store_range
+        for store in spec.sub_topology.stores
+        if (store_range := _missing_range(spec, store, position, signature, committed))
     ]
-    if not lacking:
+    if not missing:
         return 0
-    for lack in lacking:
-        on_progress(lack.nothing_done(spec.partition))
+    for store_range in missing:
+        on_progress(store_range.nothing_done(spec.partition))
     config = spec.config
     slots = RestoreSlots(StateDirectory(config.state_dir).restore_slots(config.application_id), config.restore_threads)
 
-    def restored(lack: _Lack) -> RestoreProgress:
+    def restored(store_range: _MissingRange) -> RestoreProgress:
         with slots.slot():
             began = time.monotonic()
             progress = restore(
                 state,
-                lack.store,
-                lack.topic,
+                store_range.store,
+                store_range.topic,
                 spec.partition,
-                from_offset=lack.begin,
-                to_offset=lack.end,
+                from_offset=store_range.begin,
+                to_offset=store_range.end,
                 bootstrap_servers=config.bootstrap_servers,
                 settings=config.client_settings("consumer."),
                 on_progress=on_progress,
@@ -157,8 +165,8 @@ def _replay(
             _keep_rate(spec, progress, time.monotonic() - began)
             return progress
 
-    with ThreadPoolExecutor(min(len(lacking), config.restore_threads), "restore") as threads:
-        done = list(threads.map(restored, lacking))
+    with ThreadPoolExecutor(min(len(missing), config.restore_threads), "restore") as threads:
+        done = list(threads.map(restored, missing))
     newest.update({each.store: each.newest_timestamp for each in done})
     return sum(each.records for each in done)
 
@@ -173,7 +181,7 @@ def _keep_rate(spec: TaskSpec, progress: RestoreProgress, seconds: float) -> Non
 
 
 @dataclass(frozen=True)
-class _Lack:
+class _MissingRange:
     """What a store does not have yet of its changelog: from where (``None``: from the beginning) to where."""
 
     store: str
@@ -195,28 +203,28 @@ class _Lack:
         )
 
 
-def _lack(
+def _missing_range(
     spec: TaskSpec,
     store: StoreSpec,
     position: TaskPosition,
     signature: Signature,
     committed: Mapping[TopicPartition, int],
-) -> _Lack | None:
+) -> _MissingRange | None:
     topic = store.changelog_topic(spec.config.application_id)
     if topic is None:
         return None
     begin = position.changelogs.get(store.name)
     end = signature.changelogs.get(store.name, 0)
     if store.source_topic is not None:
-        place = (topic, spec.partition)
-        end = committed[place]
-        begin = begin if position.standby else position.inputs.get(place)
+        topic_partition = (topic, spec.partition)
+        end = committed[topic_partition]
+        begin = begin if position.standby else position.inputs.get(topic_partition)
     if end in (begin, 0):
         return None
     if begin is not None and begin > end and not _is_exactly_once(spec):
         # At least once, a store may be ahead of the commit: its input comes again.
         return None
-    return _Lack(store.name, topic, begin, end)
+    return _MissingRange(store.name, topic, begin, end)
 
 
 def _from_changelogs(spec: TaskSpec, before: Mapping[str, int], newest: Mapping[str, int]) -> dict[str, int]:

@@ -90,7 +90,7 @@ class RoutingSink:
 
 def _context(records: Records, row: int, failures: FailureHandler) -> RecordContext:
     origin = int(records.origin[row])
-    own = None if records.places is None else records.places[row]
-    topic, partition, offset = own or ((None, -1, -1) if origin == NO_ROW else failures.place(origin))
+    own = None if records.positions is None else records.positions[row]
+    topic, partition, offset = own or ((None, -1, -1) if origin == NO_ROW else failures.position(origin))
     headers = None if records.headers is None else records.headers[row]
     return RecordContext(topic, partition, offset, int(records.timestamps[row]), tuple(headers or ()))

@@ -69,9 +69,13 @@ class Signature:
         if self.reset:
             of_task[RESET] = self.reset
         texts = {}
-        for number, place in enumerate(sorted(offsets)):
-            values = {RUN: self.run, OFFSET_PREFIX + place[0]: offsets[place], **(of_task if number == 0 else {})}
-            texts[place] = CommitMetadata(self.partition_times.get(place, -1), values).encode()
+        for number, topic_partition in enumerate(sorted(offsets)):
+            values = {
+                RUN: self.run,
+                OFFSET_PREFIX + topic_partition[0]: offsets[topic_partition],
+                **(of_task if number == 0 else {}),
+            }
+            texts[topic_partition] = CommitMetadata(self.partition_times.get(topic_partition, -1), values).encode()
         return texts
 
     @classmethod
@@ -82,11 +86,11 @@ class Signature:
         """
         partition_times: dict[TopicPartition, int] = {}
         values: dict[str, int] = {}
-        for place, commit in commits.items():
+        for topic_partition, commit in commits.items():
             metadata = CommitMetadata.decode(commit.metadata)
-            if metadata is None or not _is_signed(metadata, place[0], commit.offset):
+            if metadata is None or not _is_signed(metadata, topic_partition[0], commit.offset):
                 return None
-            partition_times[place] = metadata.partition_time
+            partition_times[topic_partition] = metadata.partition_time
             # The part of the task stands with one partition, which is not the first any more once the task has read
             # a new topic whose name sorts before it.
             values.update(metadata.values)

@@ -26,7 +26,7 @@ from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.columns import Column, IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.processor import call_per_record
-from millrace.task.records import Records, concat_objects, concat_orders, sorted_places
+from millrace.task.records import Records, concat_objects, concat_orders, sorted_rows
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
 from millrace.topology.partitioners import InvalidPartitionError, chosen_partitions
@@ -195,14 +195,14 @@ class Sink:
         answers, kept = call_per_record(
             lambda key, value: self._partitions_of(key, value, count), records, failures, self._node.name
         )
-        places = np.arange(len(records)) if kept is None else kept
+        rows = np.arange(len(records)) if kept is None else kept
         times = np.fromiter(map(len, answers), dtype=np.int64, count=len(answers))
-        nowhere = places[times == 0]
+        nowhere = rows[times == 0]
         if len(nowhere):
             failures.drop(DropReason.NO_PARTITION, records.origin[nowhere])
         as_they_are = kept is None and bool((times == 1).all())
         chosen = np.array([partition for each in answers for partition in each], dtype=np.int32)
-        return chosen, None if as_they_are else np.repeat(places, times)
+        return chosen, None if as_they_are else np.repeat(rows, times)
 
     def _partitions_of(self, key: Any, value: Any, count: int) -> list[int]:
         assert self._node.partitioner is not None
@@ -225,15 +225,15 @@ def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArra
     if len(batches) == 1:
         return replace(batches[0], order=orders[0])
     order = concat_orders(orders)
-    rows = sorted_places(order)
+    rows = sorted_rows(order)
     keys = [key for batch in batches for key in batch.keys]
     values = [value for batch in batches for value in batch.values]
     headers = concat_objects([batch.headers for batch in batches], [len(batch) for batch in batches])
-    places = rows.tolist()
+    listed = rows.tolist()
     return OutputBatch(
         batches[0].topic,
-        [keys[place] for place in places],
-        [values[place] for place in places],
+        [keys[row] for row in listed],
+        [values[row] for row in listed],
         np.concatenate([batch.timestamps for batch in batches])[rows],
         np.concatenate([np.broadcast_to(batch.partitions, len(batch)) for batch in batches])[rows],
         None if headers is None else headers[rows],

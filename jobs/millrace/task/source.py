@@ -134,15 +134,15 @@ class Source:
                 # At least one row is malformed: the loop below finds which.
         readable = np.ones(len(rows), dtype=bool) if readable_before is None else readable_before.copy()
         good: list[Any] = []
-        for place, value in enumerate(data.to_pylist()):
+        for index, value in enumerate(data.to_pylist()):
             try:
                 good.append(None if value is None else serde.deserialize(value))
             except Exception as error:
                 # As in Kafka Streams whatever a deserializer raises is the record's.
                 if not is_of_a_record(error):
                     raise
-                report(error, int(rows[place]))
-                readable[place] = False
+                report(error, int(rows[index]))
+                readable[index] = False
                 good.append(None)
         none_failed = bool(readable.all())
         column = Column(objects=good)
@@ -156,14 +156,14 @@ class Source:
         """As :meth:`_decode`, for new and old values."""
         parts: list[tuple[bytes | None, bytes | None]] = []
         split = np.ones(len(rows), dtype=bool) if readable is None else readable.copy()
-        for place, change in enumerate(data.to_pylist()):
+        for index, change in enumerate(data.to_pylist()):
             part: tuple[bytes | None, bytes | None] = (None, None)
-            if change is not None and split[place]:
+            if change is not None and split[index]:
                 try:
                     part = split_change(change)
                 except SerializationError as error:
-                    report(error, int(rows[place]))
-                    split[place] = False
+                    report(error, int(rows[index]))
+                    split[index] = False
             parts.append(part)
         inner = or_default(serde.inner)
         new_bytes, old_bytes = (pa.array(side, type=pa.binary()) for side in zip(*parts, strict=True))

@@ -14,9 +14,9 @@ from millrace.task.input import InputBatch, in_stream_order
 from millrace.task.records import Records
 from millrace.task.source import Source
 from millrace.topology.nodes import SourceNode
+from millrace.topology.parts import full_topic_name
 from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import full_topic_name
 
 
 class Sources:

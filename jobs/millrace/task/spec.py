@@ -11,8 +11,8 @@ from millrace.kafka.record_limits import TopicLimits
 from millrace.serdes import Serde
 from millrace.state import StateDirectory
 from millrace.topology.layout import task_name, task_transactional_id
+from millrace.topology.parts import GlobalStore, SubTopology
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import GlobalStore, SubTopology
 
 
 @dataclass(frozen=True, kw_only=True)

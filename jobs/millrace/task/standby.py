@@ -45,7 +45,11 @@ def copied_task(spec: TaskSpec) -> CopiedTask | None:
 
 def runs_of(commits: Mapping[TopicPartition, CommittedOffset]) -> Runs:
     """Returns what commits of an application's group say of its runs; foreign ones say nothing."""
-    signatures = [signature for place, commit in commits.items() if (signature := Signature.of({place: commit}))]
+    signatures = [
+        signature
+        for topic_partition, commit in commits.items()
+        if (signature := Signature.of({topic_partition: commit}))
+    ]
     return Runs(
         newest=max((each.run for each in signatures), default=0),
         reset=max((each.reset for each in signatures), default=0),
@@ -81,8 +85,10 @@ class CopyOpener:
             options=StateOptions.from_config(self._config),
         )
 
-    def _committed(self, place: TopicPartition) -> int | None:
-        found = committed_offsets(self._admin, self._config.application_id, [place], stable=False).get(place)
+    def _committed(self, topic_partition: TopicPartition) -> int | None:
+        found = committed_offsets(self._admin, self._config.application_id, [topic_partition], stable=False).get(
+            topic_partition
+        )
         return None if found is None else found.offset
 
     def _runs_of(self, task: CopiedTask) -> Runs:

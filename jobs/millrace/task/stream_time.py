@@ -15,7 +15,7 @@ def advance_stream_time(
 ) -> IntArray:
     """Stream time as each record sees it, itself included; remembers the last, and how late the records are.
 
-    Each input of a cogroup has its own: the first one by the name of the store, the others with their place behind it.
+    Each input of a cogroup has its own: the first one by the name of the store, the others with their number behind it.
 
     Args:
         stream_times: stream time of each windowed operator, milliseconds, by the name of its store; is kept up to date.
@@ -27,9 +27,9 @@ def advance_stream_time(
     if isinstance(records.values, CogroupedColumn):
         inputs = records.values.inputs
         seen = np.empty_like(timestamps)
-        for place in np.unique(inputs).tolist():
-            own = inputs == place
-            seen[own] = _advance(stream_times, store if place == 0 else f"{store}/{place}", timestamps[own])
+        for number in np.unique(inputs).tolist():
+            own = inputs == number
+            seen[own] = _advance(stream_times, store if number == 0 else f"{store}/{number}", timestamps[own])
     else:
         seen = _advance(stream_times, store, timestamps)
     failures.observe_lateness(seen - timestamps)

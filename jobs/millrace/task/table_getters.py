@@ -205,23 +205,23 @@ class _SuppressedGetter:
     def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
         assert as_of is None
         keys = present_key_bytes(to_bytes_list(records.keys, self._key_serde), f"that reads store {self._buffer}")
-        waiting = self._view.lookup(keys, records.order)
+        buffered = self._view.lookup(keys, records.order)
         rows = self._parent.get(records, functions)
-        if not any(waiting):
+        if not any(buffered):
             return rows
-        prior = from_bytes([None if change is None else change.prior for change in waiting], self._value_serde)
+        prior = from_bytes([None if change is None else change.prior for change in buffered], self._value_serde)
         values = [
             known if change is None else before
-            for known, before, change in zip(rows.values.objects, prior.objects, waiting, strict=True)
+            for known, before, change in zip(rows.values.objects, prior.objects, buffered, strict=True)
         ]
-        is_waiting = np.fromiter((change is not None for change in waiting), dtype=bool, count=len(waiting))
+        is_buffered = np.fromiter((change is not None for change in buffered), dtype=bool, count=len(buffered))
         stored = None
         if rows.stored is not None:
-            pairs = zip(rows.stored, waiting, strict=True)
+            pairs = zip(rows.stored, buffered, strict=True)
             stored = [known if change is None else change.prior for known, change in pairs]
         # As in Kafka Streams: it is not known when the prior value came.
         return Rows(
-            Column(objects=values), np.where(is_waiting, NO_TIMESTAMP, rows.timestamps), stored, rows.is_foreign
+            Column(objects=values), np.where(is_buffered, NO_TIMESTAMP, rows.timestamps), stored, rows.is_foreign
         )
 
 

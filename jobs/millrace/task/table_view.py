@@ -8,7 +8,7 @@ import pyarrow as pa
 from millrace.state import KeyValueStore
 from millrace.state.layout import NO_TIMESTAMP
 from millrace.task.columns import IntArray
-from millrace.task.records import concat_orders, sorted_places
+from millrace.task.records import concat_orders, sorted_rows
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -93,10 +93,10 @@ def last_changes_before(
         return np.full(len(keys), -1, dtype=np.int64)
     codes = pa.array(changed + keys, type=pa.binary()).dictionary_encode().indices.to_numpy().astype(np.int64)
     ranks = joint_ranks(change_order, order)
-    # One number that sorts by key first and by place second.
-    places = codes * (len(ranks) + 1) + ranks
-    sorted_changes = np.argsort(places[:changes], kind="stable")
-    slots = np.searchsorted(places[:changes][sorted_changes], places[changes:]) - 1
+    # One number that sorts by key first and by rank second.
+    sort_keys = codes * (len(ranks) + 1) + ranks
+    sorted_changes = np.argsort(sort_keys[:changes], kind="stable")
+    slots = np.searchsorted(sort_keys[:changes][sorted_changes], sort_keys[changes:]) - 1
     candidates = sorted_changes[np.maximum(slots, 0)]
     same_key = (slots >= 0) & (codes[:changes][candidates] == codes[changes:])
     return np.where(same_key, candidates, -1).astype(np.int64)
@@ -104,7 +104,7 @@ def last_changes_before(
 
 def joint_ranks(first: tuple[IntArray, ...], second: tuple[IntArray, ...]) -> IntArray:
     """Ranks of two sets of places in one order."""
-    by_place = sorted_places(concat_orders([first, second]))
-    ranks = np.empty(len(by_place), dtype=np.int64)
-    ranks[by_place] = np.arange(len(by_place), dtype=np.int64)
+    in_order = sorted_rows(concat_orders([first, second]))
+    ranks = np.empty(len(in_order), dtype=np.int64)
+    ranks[in_order] = np.arange(len(in_order), dtype=np.int64)
     return ranks

@@ -66,7 +66,7 @@ from millrace.task.input_topics import check_input_topics
 from millrace.task.newest_run import check_newest_run, explain_by_newer_run
 from millrace.task.processor import HeldBack
 from millrace.task.producer_collector import ProducerCollector
-from millrace.task.recovery import ProgressListener, bring_to
+from millrace.task.recovery import ProgressListener, restore_to
 from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
 from millrace.task.spec import TaskSpec
 from millrace.task.topics_written import TopicsWritten
@@ -256,12 +256,16 @@ class Task:
         clock = _Clock()
         if self._engine is None:
             signature = self._open(clock)
-            if any(self._committed[place] > offsets.start for place, offsets in batch.ranges.items()):
+            if any(
+                self._committed[topic_partition] > offsets.start for topic_partition, offsets in batch.ranges.items()
+            ):
                 # An earlier attempt at this batch committed and died before it could say what it had counted.
                 self._unreported = signature.counts
         assert self._engine is not None
         unreported = self._catch_up(batch.global_ends, clock)
-        nothing_new = all(self._committed[place] >= offsets.end for place, offsets in batch.ranges.items())
+        nothing_new = all(
+            self._committed[topic_partition] >= offsets.end for topic_partition, offsets in batch.ranges.items()
+        )
         if nothing_new and not self._engine.is_punctuation_due:
             if batch.recommit or unreported:
                 self._commit_again(clock, unreported)
@@ -281,7 +285,7 @@ class Task:
             counts = self._counts(decided.rows, collector, unreported)
             self._commit(positions, counts, collector, clock)
         except BaseException as error:
-            self._give_back(unreported)
+            self._return_unreported(unreported)
             damaged = self._damage()
             self.close()
             if damaged is not None and isinstance(error, Exception) and not isinstance(error, StateCorruptedError):
@@ -301,7 +305,7 @@ class Task:
             latencies=committed_at - decided.rows.timestamp / 1000,
             store_sizes=self._state.sizes(),
             stream_times=dict(self._engine.context.stream_times),
-            held_back={store: waiting() for store, waiting in self._engine.context.held_back.items()},
+            held_back={store: measure() for store, measure in self._engine.context.held_back.items()},
             merged_bytes=merged_bytes,
             restored=self._take_restored(),
             rebuilds=self._take_rebuilds(),
@@ -358,7 +362,7 @@ class Task:
         sent, self._sent_topics = self._sent_topics, set()
         refused = error if isinstance(error, RecordsRefusedError) else None
         try:
-            found = self._topics.look_again(sent)
+            found = self._topics.refresh(sent)
         except BrokerUnavailableError:
             raise error from None
         if refused is not None and not found:
@@ -405,7 +409,7 @@ class Task:
             signature = self._read_committed()
             clock.lap("open")
             crash_here(CrashPoint.TASK_OPENED)
-            self._restored = bring_to(self._state, spec, self._committed, signature, self._on_restore)
+            self._restored = restore_to(self._state, spec, self._committed, signature, self._on_restore)
             clock.lap("restore")
             self._changelog_ends = dict(signature.changelogs)
             self._reset = signature.reset
@@ -500,8 +504,14 @@ class Task:
     def _read_committed(self) -> Signature:
         config = self.spec.config
         found = committed_offsets(self._admin, config.application_id, self.spec.inputs)
-        missing = [place for place in self.spec.inputs if found.get(place) is None]
-        signature = Signature.of({place: found[place] for place in self.spec.inputs if place in found})
+        missing = [topic_partition for topic_partition in self.spec.inputs if found.get(topic_partition) is None]
+        signature = Signature.of(
+            {
+                topic_partition: found[topic_partition]
+                for topic_partition in self.spec.inputs
+                if topic_partition in found
+            }
+        )
         if missing or signature is None:
             raise OffsetsMovedError(
                 f"Task {self.spec.name}: the committed offsets of group {config.application_id} at "
@@ -516,7 +526,11 @@ class Task:
                 f"{signature.run} has its offsets.",
                 remedy="nothing, if the newer run is meant; otherwise stop it and start again",
             )
-        self._committed = {place: commit.offset for place in self.spec.inputs if (commit := found[place]) is not None}
+        self._committed = {
+            topic_partition: commit.offset
+            for topic_partition in self.spec.inputs
+            if (commit := found[topic_partition]) is not None
+        }
         return signature
 
     def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> UnreportedCounts:
@@ -527,17 +541,17 @@ class Task:
                 copy.catch_up(ends, self._on_restore)
                 unreported.add(copy.take_unreported())
         except BaseException:
-            self._give_back(unreported)
+            self._return_unreported(unreported)
             self.close()
             raise
         if self._global:
             clock.lap("global")
         return unreported
 
-    def _give_back(self, unreported: UnreportedCounts) -> None:
+    def _return_unreported(self, unreported: UnreportedCounts) -> None:
         for copy in self._global.values():
             if copy.number == 0:
-                copy.give_back(unreported)
+                copy.return_unreported(unreported)
                 return
 
     @staticmethod
@@ -594,7 +608,7 @@ class Task:
         metadata = signature.to_metadata(positions)
         # 5d
         producer.commit(
-            {place: (offset, metadata[place]) for place, offset in positions.items()},
+            {topic_partition: (offset, metadata[topic_partition]) for topic_partition, offset in positions.items()},
             self.spec.config.application_id,
             on_offsets_sent=partial(crash_here, CrashPoint.OFFSETS_SENT),
         )
@@ -633,7 +647,7 @@ class Task:
             self._report(unreported, collector)
             self._commit(self._committed, {}, collector, clock)
         except BaseException:
-            self._give_back(unreported)
+            self._return_unreported(unreported)
             self.close()
             raise
 

@@ -87,7 +87,7 @@ class TopicsWritten:
         self.limits |= self.admin.topic_limits([topic])
         self.partition_counts[topic] = found.partitions
 
-    def look_again(self, topics: Iterable[str]) -> bool:
+    def refresh(self, topics: Iterable[str]) -> bool:
         """After the broker has refused something: what topics take may have changed, or they are gone or forbidden.
 
         Args:

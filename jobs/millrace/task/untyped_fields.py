@@ -192,7 +192,7 @@ class TypeFinder:
         leaves = [(name, kind) for name, each in kinds.items() for kind in each]
         known = [_TYPES.get(kind, kind if isinstance(kind, pa.DataType) else None) for _, kind in leaves]
         names = [name for name, _ in leaves]
-        nulls = {place: self._fields[name].null_types for place, (name, kind) in enumerate(leaves) if kind is NoneType}
+        nulls = {index: self._fields[name].null_types for index, (name, kind) in enumerate(leaves) if kind is NoneType}
         if not nulls:
             return _by_name(names, known)
         shape = (serialized(self._expression), tuple(self._typed.items()), tuple(leaves), self._check)
@@ -207,12 +207,12 @@ class TypeFinder:
     ) -> list[pa.DataType | None]:
         for chosen in islice(product(*nulls.values()), _MOST_TRIES):
             types = list(known)
-            for place, kind in zip(nulls, chosen, strict=True):
-                types[place] = kind
+            for index, kind in zip(nulls, chosen, strict=True):
+                types[index] = kind
             result = compute(self._expression, partial(self._no_rows, _by_name(names, types)), self._check)
             if not isinstance(result, Exception):
                 return types
-        return [pa.null() if place in nulls else kind for place, kind in enumerate(known)]
+        return [pa.null() if index in nulls else kind for index, kind in enumerate(known)]
 
     def _no_rows(self, types: Types) -> pa.Table:
         columns = {name: pa.array([], kind) for name, kind in self._typed.items()}

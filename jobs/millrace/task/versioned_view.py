@@ -83,8 +83,8 @@ class VersionedTableView:
     ) -> list[VersionedRecord | None]:
         times: list[int] | list[None] = [None] * len(keys) if as_of is None else as_of.tolist()
         ranks = joint_ranks(self._order, order)
-        change_ranks, places = ranks[: len(self._timestamps)], ranks[len(self._timestamps) :]
-        observed = self._stream_times(before, change_ranks, places)
+        change_ranks, lookup_ranks = ranks[: len(self._timestamps)], ranks[len(self._timestamps) :]
+        observed = self._stream_times(before, change_ranks, lookup_ranks)
         found: list[VersionedRecord | None] = [None] * len(keys)
         unchanged: list[int] = []
         of_key: dict[bytes, list[int]] = {}
@@ -101,16 +101,16 @@ class VersionedTableView:
             history = before.replay(key)
             changes = iter(self._changes[key])
             change = next(changes, None)
-            for row in sorted(rows, key=places.__getitem__):
-                while change is not None and change_ranks[change] < places[row]:
+            for row in sorted(rows, key=lookup_ranks.__getitem__):
+                while change is not None and change_ranks[change] < lookup_ranks[row]:
                     history.put(self._values[change], int(self._timestamps[change]))
                     change = next(changes, None)
                 found[row] = history.get(times[row], observed[row])
         return found
 
-    def _stream_times(self, before: VersionedSnapshot, change_ranks: IntArray, places: IntArray) -> list[int]:
+    def _stream_times(self, before: VersionedSnapshot, change_ranks: IntArray, lookup_ranks: IntArray) -> list[int]:
         """Stream time of the store at each place."""
         seen = np.maximum(np.maximum.accumulate(self._timestamps), before.observed_stream_time)
         seen = np.concatenate([np.array([before.observed_stream_time], dtype=np.int64), seen])
-        times: list[int] = seen[np.searchsorted(change_ranks, places)].tolist()
+        times: list[int] = seen[np.searchsorted(change_ranks, lookup_ranks)].tolist()
         return times

@@ -17,7 +17,7 @@ from millrace.task.processor import JointProcessor, Processor
 from millrace.task.records import Records
 from millrace.topology.nodes import ProcessorNode
 from millrace.topology.operators import ProcessRecords, TableTransformValues
-from millrace.topology.topology import SubTopology
+from millrace.topology.parts import SubTopology
 
 
 def must_walk(sub_topology: SubTopology) -> bool:
@@ -84,8 +84,8 @@ class Walker:
     def _visit(self, node: str, record: Records) -> None:
         if node in self._sinks:
             self._written += 1
-            placed = replace(record, order=(np.array([self._written], dtype=np.int64),))
-            self.outputs.setdefault(node, []).append(placed)
+            ordered = replace(record, order=(np.array([self._written], dtype=np.int64),))
+            self.outputs.setdefault(node, []).append(ordered)
             return
         self._failures.node = node
         joint = self._joint_processors.get(node)

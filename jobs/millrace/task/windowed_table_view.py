@@ -71,10 +71,10 @@ class WindowedTableView:
         if not self._orders:
             self._observed_before = self._store.observed_stream_time
             self._after_batch.append(self.clear)
-        windows = [_window(*place) for place in zip(keys, starts, ends, strict=True)]
+        windows = [_window(*window_key) for window_key in zip(keys, starts, ends, strict=True)]
         new = {
-            window: place
-            for window, place in zip(windows, zip(keys, starts, ends, strict=True), strict=True)
+            window: window_key
+            for window, window_key in zip(windows, zip(keys, starts, ends, strict=True), strict=True)
             if window not in self._before
         }
         self._before.update(zip(new, self._stored(list(new.values())), strict=True))
@@ -101,8 +101,8 @@ class WindowedTableView:
             Value bytes, ``None`` where the table has no such window then, and their timestamps in milliseconds, -1
             there.
         """
-        places = list(zip(keys, starts.tolist(), ends.tolist(), strict=True))
-        windows = [_window(*place) for place in places]
+        window_keys = list(zip(keys, starts.tolist(), ends.tolist(), strict=True))
+        windows = [_window(*window_key) for window_key in window_keys]
         changes = concat_orders(self._orders) if self._orders else ()
         change_of = last_changes_before(self._windows, changes, windows, order)
         rows: list[_Row | None] = [
@@ -110,7 +110,7 @@ class WindowedTableView:
             for window, change in zip(windows, change_of.tolist(), strict=True)
         ]
         unchanged = [number for number, row in enumerate(rows) if row is None]
-        for number, row in zip(unchanged, self._stored([places[number] for number in unchanged]), strict=True):
+        for number, row in zip(unchanged, self._stored([window_keys[number] for number in unchanged]), strict=True):
             rows[number] = row
         times = ends if isinstance(self._store, SessionStore) else starts
         expired = (times < self._observed(changes, order, len(keys)) - self._retention_ms + 1).tolist()
@@ -132,17 +132,17 @@ class WindowedTableView:
         )
         return np.asarray(newest[np.searchsorted(ranks[:number][in_order], ranks[number:])])
 
-    def _stored(self, places: list[tuple[bytes, int, int]]) -> list[_Row]:
+    def _stored(self, window_keys: list[tuple[bytes, int, int]]) -> list[_Row]:
         """What the store has, whether or not it has expired."""
-        if not places:
+        if not window_keys:
             return []
         if isinstance(self._store, SessionStore):
-            values = [self._store.peek(*place) for place in places]
+            values = [self._store.peek(*window_key) for window_key in window_keys]
             return [
                 (value, NO_TIMESTAMP if value is None else end)
-                for value, (_, _, end) in zip(values, places, strict=True)
+                for value, (_, _, end) in zip(values, window_keys, strict=True)
             ]
-        keys, starts, _ = zip(*places, strict=True)
+        keys, starts, _ = zip(*window_keys, strict=True)
         found, timestamps = self._store.peek_many(list(keys), np.array(starts, dtype=np.int64))
         return list(zip(found, timestamps.tolist(), strict=True))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millrace.testing.driver import TopologyTestDriver
-from millrace.testing.store_views import TestJoinStore, TestSuppressionBuffer, TestWaitingStore
+from millrace.testing.store_views import TestJoinStore, TestOuterJoinStore, TestSuppressionBuffer
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
 from millrace.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
@@ -11,12 +11,12 @@ __all__ = [
     "TestInputTopic",
     "TestJoinStore",
     "TestKeyValueStore",
+    "TestOuterJoinStore",
     "TestOutputTopic",
     "TestRecord",
     "TestSessionStore",
     "TestSuppressionBuffer",
     "TestVersionedStore",
-    "TestWaitingStore",
     "TestWindowStore",
     "TopologyTestDriver",
 ]

@@ -10,7 +10,7 @@ from millrace.errors import TopologyError
 from millrace.serdes import BytesSerde, Serde
 from millrace.task.collector import UNASSIGNED_PARTITION, OutputBatch
 from millrace.task.columns import IntArray
-from millrace.task.records import concat_orders, sorted_places
+from millrace.task.records import concat_orders, sorted_rows
 from millrace.task.serialization import or_default
 from millrace.testing.topics import RawRecord, TestRecord, decoded
 from millrace.topology.layout import ApplicationTopics
@@ -91,7 +91,7 @@ class Outputs:
             onward.extend((batch.topic, record) for record in records)
             orders.append(batch.order)
         if len(orders) > 1:
-            onward = [onward[index] for index in sorted_places(concat_orders(orders)).tolist()]
+            onward = [onward[index] for index in sorted_rows(concat_orders(orders)).tolist()]
         onward += unordered
         self._history += onward
         return onward

@@ -13,7 +13,7 @@ from millrace.state import (
     VersionedKeyValueStore,
     WindowStore,
 )
-from millrace.state.join_layout import read_waiting_key, read_waiting_values
+from millrace.state.join_layout import read_outer_join_key, read_outer_join_values
 from millrace.state.join_window import JoinWindowStore
 from millrace.state.layout import WINDOW_SUFFIX_BYTES
 from millrace.task.serialization import or_default
@@ -44,7 +44,7 @@ class TestJoinStore:
             yield key, self._value_serde.deserialize(value), timestamp
 
 
-class TestWaitingStore:
+class TestOuterJoinStore:
     """The records of a left or outer join of two streams that have no partner yet."""
 
     __test__: ClassVar[bool] = False
@@ -58,9 +58,9 @@ class TestWaitingStore:
     def entries(self) -> Iterator[tuple[Any, Any, int, str]]:
         """Returns key, value, timestamp (milliseconds) and side (``left`` or ``right``) of each, in their order."""
         for data, values, _ in self._store.all():
-            timestamp, is_left, key = read_waiting_key(data)
+            timestamp, is_left, key = read_outer_join_key(data)
             serde = self._left_serde if is_left else self._right_serde
-            for value in read_waiting_values(values):
+            for value in read_outer_join_values(values):
                 side = "left" if is_left else "right"
                 yield self._key_serde.deserialize(key), serde.deserialize(value), timestamp, side
 
@@ -88,7 +88,7 @@ TestStore = (
     | TestSessionStore
     | TestVersionedStore
     | TestJoinStore
-    | TestWaitingStore
+    | TestOuterJoinStore
     | TestSuppressionBuffer
 )
 
@@ -119,11 +119,11 @@ def store_view(part: SubTopology, spec: StoreSpec, store: object) -> TestStore:
             raise TypeError(f"The test driver cannot show a {type(store).__name__}.")
 
 
-def _unmatched(part: SubTopology, spec: StoreSpec, store: KeyValueStore) -> TestWaitingStore | None:
+def _unmatched(part: SubTopology, spec: StoreSpec, store: KeyValueStore) -> TestOuterJoinStore | None:
     specs = {each.name: each for each in part.stores}
     for node in part.processors:
         if isinstance(node.operator, StreamStreamJoin) and node.operator.waiting_store == spec.name:
             left, right = specs[node.operator.left_store], specs[node.operator.right_store]
             serdes = (left.key_serde, left.value_serde, right.value_serde)
-            return TestWaitingStore(store, *map(or_default, serdes))
+            return TestOuterJoinStore(store, *map(or_default, serdes))
     return None

@@ -9,10 +9,8 @@ from typing import Any
 from millrace.topology.describe import describe
 from millrace.topology.diff import TopologyDiff, diff
 from millrace.topology.fingerprint import fingerprint
-from millrace.topology.parts import GlobalStore, SubTopology, TopologyParts, full_topic_name
+from millrace.topology.parts import TopologyParts
 from millrace.topology.summary import summarize
-
-__all__ = ["FrozenTopology", "GlobalStore", "SubTopology", "full_topic_name"]
 
 
 @dataclass(frozen=True, kw_only=True)

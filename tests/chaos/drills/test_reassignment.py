@@ -81,9 +81,13 @@ class Instances:
         """Every offset that was ever committed of an input partition, from the broker's own topic."""
         found: dict[bytes, set[int]] = defaultdict(lambda: {0})
         for record in read_topic(self._broker.bootstrap_servers, "__consumer_offsets", timeout_s=90):
-            place = _place(record.key or b"")
-            if record.value is not None and place is not None and place[:2] == (self.here.application_id, self.source):
-                found[b"%d" % place[2]].add(struct.unpack_from(">q", record.value, 2)[0])
+            committed = _committed_partition(record.key or b"")
+            if (
+                record.value is not None
+                and committed is not None
+                and committed[:2] == (self.here.application_id, self.source)
+            ):
+                found[b"%d" % committed[2]].add(struct.unpack_from(">q", record.value, 2)[0])
         return found
 
     def close(self) -> None:
@@ -92,7 +96,9 @@ class Instances:
 
     def _moved_on(self, before: Mapping[tuple[str, int], int]) -> bool:
         now = self.here.committed()
-        return all(now.get(place, 0) > offset for place, offset in before.items() if offset < RECORDS)
+        return all(
+            now.get(topic_partition, 0) > offset for topic_partition, offset in before.items() if offset < RECORDS
+        )
 
     def _instance(self, host: str, guarantee: str) -> Application:
         directory = self._directory / f"{guarantee}-{host}"
@@ -183,7 +189,7 @@ def _send(bootstrap_servers: str, instances: list[Instances]) -> None:
         time.sleep(2.0)  # the load is spread over the moves
 
 
-def _place(key: bytes) -> tuple[str, str, int] | None:
+def _committed_partition(key: bytes) -> tuple[str, str, int] | None:
     """Group, topic and partition of a key of ``__consumer_offsets``; ``None`` for keys of other records."""
     (version,) = struct.unpack_from(">h", key)
     if version > 1:

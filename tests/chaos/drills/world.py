@@ -65,13 +65,13 @@ class Drilled:
         self._made: list[Application] = []
         self.application = self._application("first")
         self.load = SteadyLoad(broker.bootstrap_servers, f"{prefix}-in", rate=100)
-        self.places: list[TopicPartition] = []
+        self.topic_partitions: list[TopicPartition] = []
         self._is_loaded = False
 
     def start(self) -> None:
         """Starts the application and the load, and waits until both are at work."""
         self.start_application()
-        self.places = self.application.inputs()
+        self.topic_partitions = self.application.inputs()
         self.load.__enter__()
         self._is_loaded = True
         wait_until(lambda: self.load.sent > 300, timeout_s=30, what="the load")
@@ -165,12 +165,14 @@ class Drilled:
 
     def committed(self) -> dict[TopicPartition, int]:
         """Committed offsets, whatever transaction is open."""
-        found = committed_offsets(self.admin, self.application.application_id, self.places, stable=False)
-        return {place: commit.offset for place, commit in found.items()}
+        found = committed_offsets(self.admin, self.application.application_id, self.topic_partitions, stable=False)
+        return {topic_partition: commit.offset for topic_partition, commit in found.items()}
 
     def wait_until_committed(self) -> None:
         """Returns once everything that is in the input now is committed."""
-        ends = wait_until(lambda: end_offsets(self.admin, self.places), timeout_s=120, what="the ends of the input")
+        ends = wait_until(
+            lambda: end_offsets(self.admin, self.topic_partitions), timeout_s=120, what="the ends of the input"
+        )
 
         starts = 0
 
@@ -180,7 +182,7 @@ class Drilled:
                 self.application.start()  # as supervision would
                 starts += 1
             committed = self.committed()
-            return all(committed.get(place, -1) >= end for place, end in ends.items())
+            return all(committed.get(topic_partition, -1) >= end for topic_partition, end in ends.items())
 
         try:
             wait_until(is_committed, timeout_s=RECOVERY_LIMIT_S, what="everything committed")
@@ -251,8 +253,8 @@ class Drilled:
 
     def move_offsets(self) -> None:
         """Sets all offsets of the group to 0, with the tools of an administrator."""
-        places = [ClientTopicPartition(topic, partition, 0) for topic, partition in self.places]
-        request = ConsumerGroupTopicPartitions(self.application.application_id, places)
+        topic_partitions = [ClientTopicPartition(topic, partition, 0) for topic, partition in self.topic_partitions]
+        request = ConsumerGroupTopicPartitions(self.application.application_id, topic_partitions)
         (future,) = self.admin.client.alter_consumer_group_offsets([request]).values()
         future.result(30)
 
@@ -260,12 +262,12 @@ class Drilled:
         """The offsets of the status topic, and our signature over them."""
         status = self.application.published_status()
         assert status is not None
-        places = [
+        topic_partitions = [
             ClientTopicPartition(topic, partition, offset)
             for topic, offsets in status.offsets.items()
             for partition, offset in offsets.items()
         ]
-        request = ConsumerGroupTopicPartitions(self.application.application_id, places)
+        request = ConsumerGroupTopicPartitions(self.application.application_id, topic_partitions)
         (future,) = self.admin.client.alter_consumer_group_offsets([request]).values()
         future.result(30)
         spec = load_spec(self._specification())

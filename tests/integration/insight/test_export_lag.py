@@ -43,10 +43,13 @@ def test_markers_aborted_records_and_open_transactions_are_no_lag(
         send(hung, read, 5)
         hung.flush()
 
-        places = [(topic, 0) for topic in (read, behind, never)]
-        lags = records_behind(admin, config, places)
+        topic_partitions = [(topic, 0) for topic in (read, behind, never)]
+        lags = records_behind(admin, config, topic_partitions)
         assert lags == {(read, 0): 0, (behind, 0): 2}
-        committed, ends = committed_offsets(admin, unique, places, stable=False), end_offsets(admin, places)
+        committed, ends = (
+            committed_offsets(admin, unique, topic_partitions, stable=False),
+            end_offsets(admin, topic_partitions),
+        )
         assert (lag(committed[read, 0], ends[read, 0]) or 0) >= 1
         assert (lag(committed[behind, 0], ends[behind, 0]) or 0) > 2
         hung.abort()

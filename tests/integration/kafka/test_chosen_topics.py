@@ -58,10 +58,10 @@ def routing(
     bootstrap_servers: str, make_topic, unique: str, open_producer, tmp_path: Path, request: pytest.FixtureRequest
 ):
     source = make_topic("in")
-    place = (source, 0)
+    topic_partition = (source, 0)
     producer = open_producer(f"{unique}-0_0")
     producer.begin()
-    producer.commit({place: (0, Signature(run=1).to_metadata({place: 0})[place])}, unique)
+    producer.commit({topic_partition: (0, Signature(run=1).to_metadata({topic_partition: 0})[topic_partition])}, unique)
     builder = StreamsBuilder()
     builder.stream(source, Consumed.with_(TEXT, TEXT)).to(lambda key, value, context: key, Produced.with_(TEXT, TEXT))
     (sub_topology,) = builder.build().sub_topologies
@@ -83,7 +83,7 @@ def routing(
                 partition_counts=dead_letters,
             ),
             partition=0,
-            inputs=(place,),
+            inputs=(topic_partition,),
         )
     )
     yield Routing(source, task, open_producer)
@@ -126,8 +126,8 @@ def test_a_missing_topic_is_named_and_nothing_of_the_batch_is_committed(
     with pytest.raises(UnknownTopicError, match=f"{unique}-missing, which does not exist"):
         routing.send((there, "1"), (f"{unique}-missing", "2"))
     assert read_all(there) == []
-    place = (routing.source, 0)
-    assert committed_offsets(KafkaAdmin(bootstrap_servers), unique, [place])[place].offset == 0
+    topic_partition = (routing.source, 0)
+    assert committed_offsets(KafkaAdmin(bootstrap_servers), unique, [topic_partition])[topic_partition].offset == 0
     assert KafkaAdmin(bootstrap_servers).describe_topics([f"{unique}-missing"]) == {}
 
 

@@ -39,7 +39,7 @@ class World:
         self._tasks: list[Task] = []
 
     @property
-    def place(self) -> tuple[str, int]:
+    def topic_partition(self) -> tuple[str, int]:
         """The task's input."""
         return self.orders, 0
 
@@ -75,17 +75,17 @@ class World:
                 ),
             ),
             partition=0,
-            inputs=(self.place,),
+            inputs=(self.topic_partition,),
         )
         self._tasks.append(Task(spec, copies=self.copies))
         return self._tasks[-1]
 
     def run(self, task: Task) -> BatchOutcome:
         """A batch of everything that there is."""
-        places = [self.place, (self.products, 0), (self.products, 1)]
-        ends = end_offsets(KafkaAdmin(self.servers), places)
-        end = ends.pop(self.place)
-        return task.run_batch(TaskBatch([], {self.place: OffsetRange(end, end, end)}, global_ends=ends))
+        topic_partitions = [self.topic_partition, (self.products, 0), (self.products, 1)]
+        ends = end_offsets(KafkaAdmin(self.servers), topic_partitions)
+        end = ends.pop(self.topic_partition)
+        return task.run_batch(TaskBatch([], {self.topic_partition: OffsetRange(end, end, end)}, global_ends=ends))
 
     def close(self) -> None:
         """Closes tasks and copies."""
@@ -106,7 +106,10 @@ def world(
     made = World(bootstrap_servers, make_topic, unique, tmp_path)
     producer = open_producer(f"{unique}-1_0")
     producer.begin()
-    producer.commit({made.place: (0, Signature(run=1).to_metadata({made.place: 0})[made.place])}, unique)
+    producer.commit(
+        {made.topic_partition: (0, Signature(run=1).to_metadata({made.topic_partition: 0})[made.topic_partition])},
+        unique,
+    )
     yield made
     made.close()
 
@@ -144,5 +147,5 @@ def test_a_deleted_global_topic_stops_the_commit(world: World, read_all: Any) ->
     ends = {(world.products, 0): 0, (world.products, 1): 0}
     KafkaAdmin(world.servers).delete_topics([world.products])
     with pytest.raises(StateError, match=f"Topics of global stores .* were deleted while it ran: {world.products}"):
-        task.run_batch(TaskBatch([], {world.place: OffsetRange(1, 1, 1)}, global_ends=ends))
+        task.run_batch(TaskBatch([], {world.topic_partition: OffsetRange(1, 1, 1)}, global_ends=ends))
     assert read_all(world.out) == []

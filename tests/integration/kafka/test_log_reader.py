@@ -19,7 +19,7 @@ LIMIT_S = 60.0
 
 
 @pytest.fixture
-def place(bootstrap_servers: str, make_topic: Callable[[str], str], unique: str) -> TopicPartition:
+def topic_partition(bootstrap_servers: str, make_topic: Callable[[str], str], unique: str) -> TopicPartition:
     """A partition with a record, an aborted one, a committed one, and their markers."""
     topic = make_topic("log")
     produce(bootstrap_servers, topic, [Record(b"k", b"plain")])
@@ -31,40 +31,48 @@ def place(bootstrap_servers: str, make_topic: Callable[[str], str], unique: str)
 
 
 @pytest.fixture
-def open_transaction(bootstrap_servers: str, place: TopicPartition, unique: str) -> Producer:
+def open_transaction(bootstrap_servers: str, topic_partition: TopicPartition, unique: str) -> Producer:
     producer = Producer({"bootstrap.servers": bootstrap_servers, "transactional.id": f"{unique}-open"})
     producer.init_transactions(30)
     producer.begin_transaction()
-    producer.produce(place[0], b"open", b"k", partition=place[1])
+    producer.produce(topic_partition[0], b"open", b"k", partition=topic_partition[1])
     assert producer.flush(30) == 0
     return producer
 
 
 def read(
-    bootstrap_servers: str, place: TopicPartition, isolation: IsolationLevel, *, awaits_transactions: bool = False
+    bootstrap_servers: str,
+    topic_partition: TopicPartition,
+    isolation: IsolationLevel,
+    *,
+    awaits_transactions: bool = False,
 ) -> list[bytes | None]:
-    ends = end_offsets(KafkaAdmin(bootstrap_servers), [place], End.HIGH_WATERMARK)
+    ends = end_offsets(KafkaAdmin(bootstrap_servers), [topic_partition], End.HIGH_WATERMARK)
     with LogReader(bootstrap_servers, None, group="any", isolation=isolation) as reader:
-        messages = reader.read({place: 0}, ends, timeout_s=LIMIT_S, awaits_transactions=awaits_transactions)
+        messages = reader.read({topic_partition: 0}, ends, timeout_s=LIMIT_S, awaits_transactions=awaits_transactions)
         return [message.value() for message in messages]
 
 
-def test_committed_records_end_behind_the_last_marker(bootstrap_servers: str, place: TopicPartition) -> None:
-    assert read(bootstrap_servers, place, IsolationLevel.READ_COMMITTED) == [b"plain", b"committed"]
-    assert read(bootstrap_servers, place, IsolationLevel.READ_UNCOMMITTED) == [b"plain", b"aborted", b"committed"]
+def test_committed_records_end_behind_the_last_marker(bootstrap_servers: str, topic_partition: TopicPartition) -> None:
+    assert read(bootstrap_servers, topic_partition, IsolationLevel.READ_COMMITTED) == [b"plain", b"committed"]
+    assert read(bootstrap_servers, topic_partition, IsolationLevel.READ_UNCOMMITTED) == [
+        b"plain",
+        b"aborted",
+        b"committed",
+    ]
 
 
 def test_an_open_transaction_ends_the_range_or_is_waited_for(
-    bootstrap_servers: str, place: TopicPartition, open_transaction: Producer
+    bootstrap_servers: str, topic_partition: TopicPartition, open_transaction: Producer
 ) -> None:
-    assert read(bootstrap_servers, place, IsolationLevel.READ_COMMITTED) == [b"plain", b"committed"]
+    assert read(bootstrap_servers, topic_partition, IsolationLevel.READ_COMMITTED) == [b"plain", b"committed"]
     found: list[bytes | None] = []
     committing = threading.Event()
 
     def read_all() -> None:
-        ends = end_offsets(KafkaAdmin(bootstrap_servers), [place], End.HIGH_WATERMARK)
+        ends = end_offsets(KafkaAdmin(bootstrap_servers), [topic_partition], End.HIGH_WATERMARK)
         with LogReader(bootstrap_servers, None, group="any", isolation=IsolationLevel.READ_COMMITTED) as reader:
-            for message in reader.read({place: 0}, ends, timeout_s=LIMIT_S, awaits_transactions=True):
+            for message in reader.read({topic_partition: 0}, ends, timeout_s=LIMIT_S, awaits_transactions=True):
                 found.append(message.value())
                 committing.set()
 
@@ -77,11 +85,11 @@ def test_an_open_transaction_ends_the_range_or_is_waited_for(
 
 
 def test_a_transaction_that_stays_open_ends_the_wait_with_its_partition(
-    bootstrap_servers: str, place: TopicPartition, open_transaction: Producer
+    bootstrap_servers: str, topic_partition: TopicPartition, open_transaction: Producer
 ) -> None:
-    ends = end_offsets(KafkaAdmin(bootstrap_servers), [place], End.HIGH_WATERMARK)
+    ends = end_offsets(KafkaAdmin(bootstrap_servers), [topic_partition], End.HIGH_WATERMARK)
     with (
         LogReader(bootstrap_servers, None, group="any", isolation=IsolationLevel.READ_COMMITTED) as reader,
-        pytest.raises(BrokerUnavailableError, match=rf"{place[0]}-0 \(offset {ends[place]}\)"),
+        pytest.raises(BrokerUnavailableError, match=rf"{topic_partition[0]}-0 \(offset {ends[topic_partition]}\)"),
     ):
-        list(reader.read({place: 0}, ends, timeout_s=2, is_timeout_of_silence=True, awaits_transactions=True))
+        list(reader.read({topic_partition: 0}, ends, timeout_s=2, is_timeout_of_silence=True, awaits_transactions=True))

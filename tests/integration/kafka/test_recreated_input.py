@@ -26,11 +26,11 @@ def test_records_of_the_new_topic_are_not_committed(
     bootstrap_servers: str, make_topic, unique: str, open_producer, tmp_path: Path, read_all, guarantee: str
 ) -> None:
     source, output = make_topic("in"), make_topic("out")
-    place = (source, 0)
+    topic_partition = (source, 0)
     admin = KafkaAdmin(bootstrap_servers)
     producer = open_producer(f"{unique}-0_0")
     producer.begin()
-    producer.commit({place: (0, Signature(run=1).to_metadata({place: 0})[place])}, unique)
+    producer.commit({topic_partition: (0, Signature(run=1).to_metadata({topic_partition: 0})[topic_partition])}, unique)
     builder = StreamsBuilder()
     strings = (StringSerde(), StringSerde())
     builder.stream(source, Consumed.with_(*strings)).to(output, Produced.with_(*strings))
@@ -50,12 +50,12 @@ def test_records_of_the_new_topic_are_not_committed(
             partition_counts={output: 1},
         ),
         partition=0,
-        inputs=(place,),
+        inputs=(topic_partition,),
     )
     task = Task(spec)
     _send(open_producer, source, b"old")
     # No rows came from Spark: the task reads them itself.
-    assert task.run_batch(TaskBatch([], {place: OffsetRange(2, 2, 2)})).positions == {place: 2}
+    assert task.run_batch(TaskBatch([], {topic_partition: OffsetRange(2, 2, 2)})).positions == {topic_partition: 2}
     before = read_all(output)
     assert [record.value for record in before] == [b"old", b"old"]
 
@@ -64,9 +64,9 @@ def test_records_of_the_new_topic_are_not_committed(
     _send(open_producer, source, b"new")
     _send(open_producer, source, b"new")
     with pytest.raises(StateError, match=f"deleted while it ran: {source}"):
-        task.run_batch(TaskBatch([], {place: OffsetRange(4, 4, 4)}))
+        task.run_batch(TaskBatch([], {topic_partition: OffsetRange(4, 4, 4)}))
     # The broker forgot the offsets with the topic, and the task did not commit others.
-    assert committed_offsets(admin, unique, [place]) == {}
+    assert committed_offsets(admin, unique, [topic_partition]) == {}
     if guarantee == "exactly_once_v2":
         assert read_all(output) == before
 

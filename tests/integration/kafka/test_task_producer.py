@@ -25,8 +25,8 @@ def _send(producer: TaskProducer, topic: str, values: list[bytes | None], **opti
 def _committed(bootstrap_servers: str, group: str, topic: str) -> tuple[int, str]:
     consumer = Consumer({**base_settings(bootstrap_servers), "group.id": group})
     try:
-        place = consumer.committed([TopicPartition(topic, 0)], timeout=10)[0]
-        return place.offset, place.metadata or ""
+        found = consumer.committed([TopicPartition(topic, 0)], timeout=10)[0]
+        return found.offset, found.metadata or ""
     finally:
         consumer.close()
 

@@ -12,7 +12,7 @@ from millrace.driver.start_commits import commits_of_new_run
 from millrace.dsl import Consumed, Produced, StreamsBuilder
 from millrace.errors import DriverFencedError, TaskMigratedError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.groups import commit_in_place_of
+from millrace.kafka.groups import fence_and_commit
 from millrace.kafka.offsets import committed_offsets
 from millrace.metrics import TransactionOutcome
 from millrace.serdes import StringSerde
@@ -109,7 +109,7 @@ def _signed(topic: str, *, run: int, offset: int) -> str:
 
 def _sign(bootstrap_servers: str, application_id: str, topic: str, *, run: int) -> None:
     admin = KafkaAdmin(bootstrap_servers)
-    commit_in_place_of(
+    fence_and_commit(
         bootstrap_servers,
         [f"{application_id}-1_0", f"{application_id}-0_0"],
         lambda: commits_of_new_run(committed_offsets(admin, application_id, [(topic, 0)]), run=run),

@@ -124,7 +124,7 @@ class DrivenApplication:
     def work(self) -> bool:
         """One batch of each task with what there is; whether all succeeded."""
         succeeded = True
-        for place, (plan, task) in enumerate(self._tasks):
+        for index, (plan, task) in enumerate(self._tasks):
             began = time.monotonic()
             inputs = plan.inputs_of(0)
             committed = committed_offsets(self.admin, self.name, inputs, stable=False)
@@ -141,7 +141,7 @@ class DrivenApplication:
                 )
             except MillraceError:
                 task.close()
-                self._tasks[place] = (plan, self._task(plan))
+                self._tasks[index] = (plan, self._task(plan))
                 succeeded = False
                 continue
             self._batch += 1

@@ -127,7 +127,7 @@ class Left:
             preparer = Preparer(self.config, with_topics_to_read(self.topology, self.config))
             preparation = preparer.prepare(last, run_id=publisher.epoch)
             plans = preparation.plans
-            starts = {place: start.offset for place, start in preparation.starts.items()}
+            starts = {topic_partition: start.offset for topic_partition, start in preparation.starts.items()}
             self.commit({**starts, **(offsets or {})}, run=plans[0].run_id)
             if any(plan.sub_topology.stores for plan in plans):
                 spec = next(plan.task_spec(0) for plan in plans if plan.sub_topology.stores)
@@ -160,7 +160,10 @@ class Left:
         with TaskProducer(self.config.bootstrap_servers, transactional_id=f"{self.application_id}-0_0") as producer:
             producer.init()
             producer.begin()
-            producer.commit({place: (offset, texts[place]) for place, offset in offsets.items()}, self.application_id)
+            producer.commit(
+                {topic_partition: (offset, texts[topic_partition]) for topic_partition, offset in offsets.items()},
+                self.application_id,
+            )
 
     def _publisher(self) -> StatusPublisher:
         return StatusPublisher(self.config.bootstrap_servers, self.application_id)
@@ -169,7 +172,7 @@ class Left:
 def committed(left: Left, admin: Any) -> dict[TopicPartition, int]:
     """What the group has committed."""
     found = committed_offsets(admin, left.application_id, None)
-    return {place: commit.offset for place, commit in sorted(found.items())}
+    return {topic_partition: commit.offset for topic_partition, commit in sorted(found.items())}
 
 
 def create(admin: KafkaAdmin, *names: str, partitions: int = 1, **settings: str) -> None:

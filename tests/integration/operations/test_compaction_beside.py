@@ -126,9 +126,12 @@ def test_batches_go_on_and_what_comes_out_is_exact(
         assert set(outcome.results["stores"]["tasks"]["0_0"]["bytes_after"]) == {"counts"}
 
         def caught_up() -> bool:
-            place = (f"{prefix}-in", 0)
-            committed = committed_offsets(worked.admin, worked.name, [place])
-            return committed[place].offset >= end_offsets(worked.admin, [place], End.HIGH_WATERMARK)[place]
+            topic_partition = (f"{prefix}-in", 0)
+            committed = committed_offsets(worked.admin, worked.name, [topic_partition])
+            return (
+                committed[topic_partition].offset
+                >= end_offsets(worked.admin, [topic_partition], End.HIGH_WATERMARK)[topic_partition]
+            )
 
         wait_until(caught_up, timeout_s=120, what="everything is committed")
     finally:

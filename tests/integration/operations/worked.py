@@ -139,15 +139,20 @@ class Worked:
         prepared = Preparer(self.config, self.topology).prepare(None, run_id=self._run_id)
         for plan in prepared.plans:
             task = Task(plan.task_spec(0))
-            places = plan.inputs_of(0)
-            ends = end_offsets(self.admin, places)
-            committed = committed_offsets(self.admin, self.name, places)
-            starts = {place: committed[place].offset for place in places}
-            ranges = {place: OffsetRange(starts[place], ends[place], ends[place]) for place in places}
+            topic_partitions = plan.inputs_of(0)
+            ends = end_offsets(self.admin, topic_partitions)
+            committed = committed_offsets(self.admin, self.name, topic_partitions)
+            starts = {topic_partition: committed[topic_partition].offset for topic_partition in topic_partitions}
+            ranges = {
+                topic_partition: OffsetRange(starts[topic_partition], ends[topic_partition], ends[topic_partition])
+                for topic_partition in topic_partitions
+            }
             rows = [
-                read_gap(self.config, plan.topics, place, start=starts[place], end=ends[place])[0]
-                for place in places
-                if ends[place] > starts[place]
+                read_gap(
+                    self.config, plan.topics, topic_partition, start=starts[topic_partition], end=ends[topic_partition]
+                )[0]
+                for topic_partition in topic_partitions
+                if ends[topic_partition] > starts[topic_partition]
             ]
             task.run_batch(TaskBatch(rows, ranges))
             then(task)

@@ -120,15 +120,16 @@ class Installation:
 
         def caught_up() -> bool:
             status = self.status(application)
-            places = (
+            topic_partitions = (
                 [(name, number) for name, count in status.partitions.items() for number in range(count)]
                 if status
                 else []
             )
-            committed = committed_offsets(self.admin, application, places)
-            ends = end_offsets(self.admin, places, End.HIGH_WATERMARK)
-            return bool(places) and all(
-                place in committed and committed[place].offset >= ends[place] for place in places
+            committed = committed_offsets(self.admin, application, topic_partitions)
+            ends = end_offsets(self.admin, topic_partitions, End.HIGH_WATERMARK)
+            return bool(topic_partitions) and all(
+                topic_partition in committed and committed[topic_partition].offset >= ends[topic_partition]
+                for topic_partition in topic_partitions
             )
 
         wait_until(caught_up, timeout_s=timeout_s, what=f"{application}: committed = end")

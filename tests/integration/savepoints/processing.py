@@ -43,7 +43,7 @@ def process(config: StreamsConfig, topology: FrozenTopology, *, only: Collection
         with StatusPublisher(config.bootstrap_servers, config.application_id, client_settings=settings) as publisher:
             last = publisher.open()
             prepared = Preparer(config, topology).prepare(last, run_id=publisher.epoch)
-            offsets = {place: start.offset for place, start in prepared.starts.items()}
+            offsets = {topic_partition: start.offset for topic_partition, start in prepared.starts.items()}
             publisher.publish(_status(config, topology, publisher.epoch, offsets, prepared.topics))
             plans = [plan for plan in prepared.plans if only is None or plan.sub_topology.number in only]
             tasks = [Task(plan.task_spec(number)) for plan in plans for number in range(plan.tasks)]
@@ -62,19 +62,30 @@ def process(config: StreamsConfig, topology: FrozenTopology, *, only: Collection
 def _step(
     admin: KafkaAdmin, config: StreamsConfig, task: Task, offsets: dict[TopicPartition, int], restored: dict[str, int]
 ) -> bool:
-    places = list(task.spec.inputs)
+    topic_partitions = list(task.spec.inputs)
     # A commit is known before its marker is in the log; what it sent comes behind that.
-    written, ends = end_offsets(admin, places, End.HIGH_WATERMARK), end_offsets(admin, places)
-    ranges = {place: OffsetRange(offsets[place], max(ends[place], offsets[place]), ends[place]) for place in places}
+    written, ends = end_offsets(admin, topic_partitions, End.HIGH_WATERMARK), end_offsets(admin, topic_partitions)
+    ranges = {
+        topic_partition: OffsetRange(
+            offsets[topic_partition], max(ends[topic_partition], offsets[topic_partition]), ends[topic_partition]
+        )
+        for topic_partition in topic_partitions
+    }
     rows = [
-        read_gap(config, tuple(sorted({topic for topic, _ in places})), place, start=each.start, end=each.end)[0]
-        for place, each in ranges.items()
+        read_gap(
+            config,
+            tuple(sorted({topic for topic, _ in topic_partitions})),
+            topic_partition,
+            start=each.start,
+            end=each.end,
+        )[0]
+        for topic_partition, each in ranges.items()
         if each.end > each.start
     ]
     outcome = task.run_batch(TaskBatch(rows, ranges))
     restored[task.spec.name] += outcome.restored
     offsets.update(outcome.positions)
-    return any(written[place] > offsets[place] for place in places)
+    return any(written[topic_partition] > offsets[topic_partition] for topic_partition in topic_partitions)
 
 
 def _status(config, topology, epoch, offsets, topics) -> ApplicationStatus:

@@ -194,9 +194,9 @@ def test_a_running_application_is_neither_restored_nor_read_as_a_stopped_one(
 def test_input_that_is_gone_is_named(world: Installation, application: str) -> None:
     create_savepoint(Application(world.home, application), name="one")
     world.send(100)
-    place = (f"{world.prefix}-in", 0)
-    world.admin.delete_records({place: -1})
-    with pytest.raises(StateError, match=rf"{place[0]}-0 has offsets \d+ to \d+, not"):
+    topic_partition = (f"{world.prefix}-in", 0)
+    world.admin.delete_records({topic_partition: -1})
+    with pytest.raises(StateError, match=rf"{topic_partition[0]}-0 has offsets \d+ to \d+, not"):
         restore_savepoint(Application(world.home, application), "one")
 
 

@@ -58,11 +58,17 @@ def world(make_installation: Callable[..., Installation]) -> tuple[Installation,
 def test_a_stateless_upgrade_goes_on_where_the_input_was_with_empty_stores(world: tuple[Installation, str]) -> None:
     installation, name = world
     specify(installation, name, "counting_without_windows", upgrade_mode="stateless")
-    places = [(f"{installation.prefix}-in", number) for number in range(2)]
-    before = {place: commit.offset for place, commit in committed_offsets(installation.admin, name, places).items()}
+    topic_partitions = [(f"{installation.prefix}-in", number) for number in range(2)]
+    before = {
+        topic_partition: commit.offset
+        for topic_partition, commit in committed_offsets(installation.admin, name, topic_partitions).items()
+    }
     outcome = supervise.deploy(Application(installation.home, name))
     assert outcome.action == "upgrade", outcome.text
-    after = {place: commit.offset for place, commit in committed_offsets(installation.admin, name, places).items()}
+    after = {
+        topic_partition: commit.offset
+        for topic_partition, commit in committed_offsets(installation.admin, name, topic_partitions).items()
+    }
     assert after == before
     changelogs = [f"{name}-{store}-changelog" for store in ("by-key", "by-window", "by-bucket")]
     assert installation.admin.describe_topics(changelogs) == {}

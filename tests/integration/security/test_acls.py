@@ -113,8 +113,8 @@ def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., 
     restore_savepoint(Application(home, name), "one")
     application.run()
     installation.check_outputs()
-    places = [(installation.input, 0)]
-    assert records_behind(admin_of(config), config, places) == {places[0]: 0}
+    topic_partitions = [(installation.input, 0)]
+    assert records_behind(admin_of(config), config, topic_partitions) == {topic_partitions[0]: 0}
     assert list_dead_letter_records(Application(home, name)) == []
     produce(installation.bootstrap_servers, application.dead_letters, [Record(b"k", b"v")])
     reset(Application(home, name), options=ResetOptions(empties_dead_letters=True))

@@ -39,8 +39,8 @@ def test_punctuations_and_stores_are_exactly_once_over_a_kill_and_a_stop(
 ) -> None:
     def written() -> int:
         """Where the topic ends: it grows all the time, so that a reader would hardly ever come to its end."""
-        place = (world.name("wall-clock"), 0)
-        return end_offsets(world.admin, [place])[place]
+        topic_partition = (world.name("wall-clock"), 0)
+        return end_offsets(world.admin, [topic_partition])[topic_partition]
 
     def wait_for_lives(records: int) -> None:
         # Each has a commit marker behind it.

@@ -82,7 +82,9 @@ def _shows_all(queried: Queried) -> bool:
         latest = queried.client.get("prices", "apple")
     except QueryRefusedError:
         return False
-    return latest == 30 and shown == {str(place[1]): offset for place, offset in committed.items() if place[0] == topic}
+    return latest == 30 and shown == {
+        str(topic_partition[1]): offset for topic_partition, offset in committed.items() if topic_partition[0] == topic
+    }
 
 
 def test_every_kind_of_store_answers_with_the_values_of_the_input(client: QueryClient) -> None:

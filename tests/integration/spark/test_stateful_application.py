@@ -157,11 +157,15 @@ def test_internal_topics_have_the_settings_of_kafka_streams(lives: Lives) -> Non
 
 
 def test_the_repartition_topic_is_purged_up_to_what_is_committed(lives: Lives) -> None:
-    place = (f"{lives.application.application_id}-by-group-repartition", 0)
+    topic_partition = (f"{lives.application.application_id}-by-group-repartition", 0)
     lives.application.wait_until_caught_up()
 
     def is_purged() -> bool:
-        return begin_offsets(lives.world.admin, [place])[place] == lives.application.committed()[place] > 0
+        return (
+            begin_offsets(lives.world.admin, [topic_partition])[topic_partition]
+            == lives.application.committed()[topic_partition]
+            > 0
+        )
 
     wait_until(is_purged, timeout_s=20, what="begin = committed")
 

@@ -170,13 +170,15 @@ def test_headers_survive_mapping_and_a_repartition_topic(world: World, applicati
 
 
 def test_processed_records_are_deleted_from_the_repartition_topic(world: World, application: Application) -> None:
-    place = (f"{application.application_id}-rekeyed-repartition", 0)
+    topic_partition = (f"{application.application_id}-rekeyed-repartition", 0)
     world.send("headed", Record(b"p", b"purged", START))
     application.wait_until_caught_up()
     wait_until(
-        lambda: begin_offsets(world.admin, [place]) == end_offsets(world.admin, [place]), timeout_s=20, what="purged"
+        lambda: begin_offsets(world.admin, [topic_partition]) == end_offsets(world.admin, [topic_partition]),
+        timeout_s=20,
+        what="purged",
     )
-    assert begin_offsets(world.admin, [place])[place] >= 1
+    assert begin_offsets(world.admin, [topic_partition])[topic_partition] >= 1
 
 
 def test_a_frame_function_joins_with_a_static_table(world: World, application: Application) -> None:

@@ -217,8 +217,10 @@ def test_a_new_partition_is_read_from_its_first_record_by_the_next_epoch(world: 
     copying.wait_until_caught_up()
     world.admin.add_partitions(world.name("in"), 3)
     world.send("in", *[Record(b"a", b"2", partition=number) for number in range(3)])
-    place = (world.name("in"), 2)
-    wait_until(lambda: copying.committed().get(place) == 1, timeout_s=120, what="the record of a new partition")
+    topic_partition = (world.name("in"), 2)
+    wait_until(
+        lambda: copying.committed().get(topic_partition) == 1, timeout_s=120, what="the record of a new partition"
+    )
     copying.wait_until_running()
     copying.wait_until_caught_up()
     assert sorted(record.value or b"" for record in world.read("out")) == [b"1", b"2", b"2", b"2"]

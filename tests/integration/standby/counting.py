@@ -110,11 +110,17 @@ class Counting:
             for partition in range(PARTITIONS):
                 task = Task(plan.task_spec(partition), restored.append)
                 closing.callback(task.close)
-                place = (self.topic, partition)
-                end = end_offsets(self.admin, [place], End.HIGH_WATERMARK)[place]
-                start = task.run_batch(TaskBatch([], {place: OffsetRange(0, 0, end)})).positions[place]
-                rows = [read_gap(plan.config, plan.topics, place, start=start, end=end)[0]] if end > start else []
-                task.run_batch(TaskBatch(rows, {place: OffsetRange(start, end, end)}))
+                topic_partition = (self.topic, partition)
+                end = end_offsets(self.admin, [topic_partition], End.HIGH_WATERMARK)[topic_partition]
+                start = task.run_batch(TaskBatch([], {topic_partition: OffsetRange(0, 0, end)})).positions[
+                    topic_partition
+                ]
+                rows = (
+                    [read_gap(plan.config, plan.topics, topic_partition, start=start, end=end)[0]]
+                    if end > start
+                    else []
+                )
+                task.run_batch(TaskBatch(rows, {topic_partition: OffsetRange(start, end, end)}))
         return restored
 
     def contents(self, state: str) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ from millrace.insight.recovery import estimate_for
 from millrace.kafka.producer import TaskProducer
 from millrace.operations.standby import Standby, StandbyOptions
 from millrace.state import StateDirectory, StateOptions, TaskState
-from millrace.task.recovery import bring_to
+from millrace.task.recovery import restore_to
 from millrace.task.signature import Signature
 from tests.integration.standby.counting import PARTITIONS, Counting
 
@@ -55,7 +55,7 @@ def restore_all(counting: Counting, end: int) -> float:
         )
         committed = dict.fromkeys(spec.inputs, 0)
         signature = Signature(run=spec.part.run_id, changelogs={"counts": end})
-        assert bring_to(state, spec, committed, signature, lambda _: None) == RECORDS
+        assert restore_to(state, spec, committed, signature, lambda _: None) == RECORDS
         state.close()
     return time.perf_counter() - began
 

@@ -118,8 +118,8 @@ def test_a_changelog_that_lost_what_the_copy_lacks_makes_it_begin_anew(make_coun
     counting.send(payments(500, minute=2))
     counting.process("first")
     # Of a topic that is only compacted no records can be deleted.
-    places = [(f"{counting.name}-windows-changelog", partition) for partition in range(PARTITIONS)]
-    counting.admin.delete_records(dict.fromkeys(places, 200))
+    topic_partitions = [(f"{counting.name}-windows-changelog", partition) for partition in range(PARTITIONS)]
+    counting.admin.delete_records(dict.fromkeys(topic_partitions, 200))
 
     copy_once(counting)
 
@@ -185,8 +185,8 @@ def test_a_standby_follows_and_gives_a_copy_to_the_worker_that_asks(make_countin
             what="the copies follow",
         )
         plan = counting.plan("copies")
-        place = (counting.topic, 0)
-        request = BatchRequest(plan.to_bytes(), 0, TaskBatch([], {place: OffsetRange(0, 0, 0)}))
+        topic_partition = (counting.topic, 0)
+        request = BatchRequest(plan.to_bytes(), 0, TaskBatch([], {topic_partition: OffsetRange(0, 0, 0)}))
         warm = WarmTasks()
         outcome = warm.run(request, TaskReporter("", "0_0"))
         assert outcome.restored == 0

@@ -26,7 +26,7 @@ def restored_at_once(specs: Sequence[TaskSpec], on_progress: Callable[[RestorePr
     def restored(spec: TaskSpec) -> None:
         task = Task(spec, on_progress)
         try:
-            task.run_batch(TaskBatch([], {place: OffsetRange(0, 0, 0) for place in spec.inputs}))
+            task.run_batch(TaskBatch([], {topic_partition: OffsetRange(0, 0, 0) for topic_partition in spec.inputs}))
         finally:
             task.close()
 

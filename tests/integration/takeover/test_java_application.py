@@ -146,9 +146,9 @@ def test_state_offsets_and_output_go_on_as_if_nothing_had_happened(
     sent = [0]
 
     def committed_offset() -> int:
-        place = (topic("users"), 0)
-        found = committed_offsets(KafkaAdmin(bootstrap_servers), application.application_id, [place])
-        return found[place].offset if place in found else 0
+        topic_partition = (topic("users"), 0)
+        found = committed_offsets(KafkaAdmin(bootstrap_servers), application.application_id, [topic_partition])
+        return found[topic_partition].offset if topic_partition in found else 0
 
     def feed(number: int) -> None:
         """Sends a part, the table first, and waits for everything that it makes."""

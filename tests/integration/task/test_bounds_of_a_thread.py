@@ -218,14 +218,14 @@ def test_under_at_least_once_a_task_commits_what_came_after_its_first_batch_half
 ) -> None:
     thread = start({"processing.guarantee": "at_least_once"})
     counting = thread.counting
-    place = (counting.topic, 0)
+    topic_partition = (counting.topic, 0)
 
     def committed() -> int:
-        return committed_offsets(counting.admin, counting.name, [place])[place].offset
+        return committed_offsets(counting.admin, counting.name, [topic_partition])[topic_partition].offset
 
     def offset_read() -> int:
-        task = next(each for each in thread.loop._tasks.values() if place in each.task.inputs)
-        return 0 if task.input is None else task.input.positions[place]
+        task = next(each for each in thread.loop._tasks.values() if topic_partition in each.task.inputs)
+        return 0 if task.input is None else task.input.positions[topic_partition]
 
     # A key of the first partition.
     counting.send([("key-1", "v", 1), ("key-0", "v", 1)])

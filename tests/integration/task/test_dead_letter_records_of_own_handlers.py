@@ -43,17 +43,17 @@ def test_a_missing_topic_of_an_own_handler_ends_the_batch_by_its_name_and_a_new_
     produce(bootstrap_servers, source, [Record(b"a", b"good"), Record(b"b", b"bad")])
     spec = _spec(bootstrap_servers, unique, source, output, tmp_path)
     admin = KafkaAdmin(bootstrap_servers)
-    place = (source, 0)
-    _commit(spec, place)
-    (rows, _) = read_gap(spec.config, (source,), place, start=0, end=2)
+    topic_partition = (source, 0)
+    _commit(spec, topic_partition)
+    (rows, _) = read_gap(spec.config, (source,), topic_partition, start=0, end=2)
     task = Task(spec)
     with pytest.raises(UnknownTopicError, match=f"dead-letter record for topic {dead_letters}") as caught:
-        task.run_batch(TaskBatch([rows], {place: OffsetRange(0, 2, 2)}))
+        task.run_batch(TaskBatch([rows], {topic_partition: OffsetRange(0, 2, 2)}))
     assert f"millrace topics create {dead_letters}" in caught.value.remedy
-    assert committed_offsets(admin, unique, [place])[place].offset == 0
+    assert committed_offsets(admin, unique, [topic_partition])[topic_partition].offset == 0
     # Less than the producer's batches may have: the topic gets a producer that fits it.
     admin.create_missing([TopicSpec(name=dead_letters, partitions=1, settings={"max.message.bytes": "20000"})])
-    assert task.run_batch(TaskBatch([rows], {place: OffsetRange(0, 2, 2)})).counts["dead_letters"] == 1
+    assert task.run_batch(TaskBatch([rows], {topic_partition: OffsetRange(0, 2, 2)})).counts["dead_letters"] == 1
     task.close()
     assert [record.value for record in read_topic(bootstrap_servers, dead_letters)] == [b"bad"]
     assert [record.value for record in read_topic(bootstrap_servers, output)] == [b"good"]
@@ -85,8 +85,11 @@ def _spec(bootstrap_servers: str, application_id: str, source: str, output: str,
     )
 
 
-def _commit(spec: TaskSpec, place: tuple[str, int]) -> None:
+def _commit(spec: TaskSpec, topic_partition: tuple[str, int]) -> None:
     with TaskProducer(spec.config.bootstrap_servers, transactional_id=spec.transactional_id) as producer:
         producer.init()
         producer.begin()
-        producer.commit({place: (0, Signature(run=1).to_metadata({place: 0})[place])}, spec.config.application_id)
+        producer.commit(
+            {topic_partition: (0, Signature(run=1).to_metadata({topic_partition: 0})[topic_partition])},
+            spec.config.application_id,
+        )

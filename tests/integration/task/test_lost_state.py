@@ -95,8 +95,8 @@ class Counting:
         return [str(task) for task in takeover.run()]
 
     def changelog_end(self) -> int:
-        place = (self.changelog, 0)
-        return end_offsets(self.admin, [place])[place]
+        topic_partition = (self.changelog, 0)
+        return end_offsets(self.admin, [topic_partition])[topic_partition]
 
     def status(self) -> ApplicationStatus:
         """What a driver would have published."""
@@ -203,14 +203,14 @@ def test_a_removed_directory_is_restored_although_the_task_has_it_open(counting:
 
 
 def test_a_deleted_changelog_stops_the_task_before_it_commits(counting: Counting) -> None:
-    place = (counting.source, 0)
-    before = committed_offsets(counting.admin, counting.config.application_id, [place])
+    topic_partition = (counting.source, 0)
+    before = committed_offsets(counting.admin, counting.config.application_id, [topic_partition])
     counting.admin.delete_topics([counting.changelog])
     counting.admin.create_missing([TopicSpec(name=counting.changelog, partitions=1)])
     with pytest.raises(StateError, match=f"deleted while it ran: {counting.changelog}") as raised:
         counting.count_all_keys()
     assert "restore a savepoint" in raised.value.remedy
-    assert committed_offsets(counting.admin, counting.config.application_id, [place]) == before
+    assert committed_offsets(counting.admin, counting.config.application_id, [topic_partition]) == before
 
 
 def test_a_start_is_refused_when_the_changelog_is_gone_or_another_one(counting: Counting) -> None:

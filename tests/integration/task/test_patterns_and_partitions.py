@@ -60,12 +60,17 @@ class Runs:
         counts: Counter[str] = Counter()
         for plan in prepared.plans:
             for partition in range(plan.tasks):
-                places = plan.inputs_of(partition)
-                ends = end_offsets(self.admin, places)
-                committed = committed_offsets(self.admin, self.config.application_id, places)
+                topic_partitions = plan.inputs_of(partition)
+                ends = end_offsets(self.admin, topic_partitions)
+                committed = committed_offsets(self.admin, self.config.application_id, topic_partitions)
                 # No rows came from Spark: the task reads them itself.
-                ranges = {place: OffsetRange(ends[place], ends[place], ends[place]) for place in places}
-                assert all(committed[place].offset <= ends[place] for place in places)
+                ranges = {
+                    topic_partition: OffsetRange(ends[topic_partition], ends[topic_partition], ends[topic_partition])
+                    for topic_partition in topic_partitions
+                }
+                assert all(
+                    committed[topic_partition].offset <= ends[topic_partition] for topic_partition in topic_partitions
+                )
                 task = Task(plan.task_spec(partition))
                 counts.update(task.run_batch(TaskBatch([], ranges)).counts)
                 task.close()

@@ -150,8 +150,8 @@ class ScenariosInSpark:
         """The pieces in another order, those of each topic in theirs."""
         order = [topic for topic, _ in pieces]
         self._random.shuffle(order)
-        waiting = {topic: [each for each in pieces if each[0] == topic] for topic in order}
-        return [waiting[topic].pop(0) for topic in order]
+        remaining = {topic: [each for each in pieces if each[0] == topic] for topic in order}
+        return [remaining[topic].pop(0) for topic in order]
 
     def _feed(self, pieces: list[tuple[str, list[Record]]], kills: list[Kill]) -> None:
         before = self._committed() if kills else 0
@@ -166,16 +166,27 @@ class ScenariosInSpark:
         try:
             self.application.wait_until_caught_up(START_LIMIT_S)
         except AssertionError as error:
-            places = self.application.inputs()
-            committed, ends = self.application.committed(), end_offsets(self._admin, places, End.HIGH_WATERMARK)
-            behind = {place: (committed.get(place), end) for place, end in ends.items() if committed.get(place) != end}
+            topic_partitions = self.application.inputs()
+            committed, ends = (
+                self.application.committed(),
+                end_offsets(self._admin, topic_partitions, End.HIGH_WATERMARK),
+            )
+            behind = {
+                topic_partition: (committed.get(topic_partition), end)
+                for topic_partition, end in ends.items()
+                if committed.get(topic_partition) != end
+            }
             where = f"round {number} of {len(self._rounds)}, {self._kills}, committed and ends: {behind}"
             raise AssertionError(f"{error}; {where}\n{self.application.log[-3000:]}") from None
 
     def _committed(self) -> int:
         """How far the application is in the topics of the scenarios."""
         committed = self.application.committed()
-        return sum(committed[place] for place in committed if place[0] in self._topology.external_inputs)
+        return sum(
+            committed[topic_partition]
+            for topic_partition in committed
+            if topic_partition[0] in self._topology.external_inputs
+        )
 
     def _kill_at(self, committed: int, *, loses_state: bool) -> None:
         wait_until(lambda: self._committed() >= committed, timeout_s=START_LIMIT_S, what=f"{committed} committed")

@@ -114,8 +114,8 @@ def _answer(request: _Batch | _Close, plans: list[QueryPlan], tasks: dict[int, T
     if request.plan not in tasks:
         tasks[request.plan] = Task(plan.task_spec(0))
     rows = [
-        read_gap(plan.config, plan.topics, place, start=offsets.start, end=offsets.end)[0]
-        for place, offsets in request.ranges.items()
+        read_gap(plan.config, plan.topics, topic_partition, start=offsets.start, end=offsets.end)[0]
+        for topic_partition, offsets in request.ranges.items()
         if offsets.end > offsets.start
     ]
     return dict(tasks[request.plan].run_batch(TaskBatch(rows, request.ranges)).positions)

@@ -87,7 +87,12 @@ class ScenarioOnBroker:
         prepared = Preparer(self._config, self._topology).prepare(None, run_id=1)
         process = TaskProcess(list(prepared.plans), self._crash_points)
         tasks = [
-            _RunningTask(self, number, plan, {place: prepared.starts[place].offset for place in plan.inputs_of(0)})
+            _RunningTask(
+                self,
+                number,
+                plan,
+                {topic_partition: prepared.starts[topic_partition].offset for topic_partition in plan.inputs_of(0)},
+            )
             for number, plan in enumerate(prepared.plans)
         ]
         try:
@@ -117,9 +122,9 @@ class ScenarioOnBroker:
         """Deletes all topics of the application."""
         self._admin.delete_topics(topics_of(self._topology, self._name))
 
-    def ends(self, places: list[TopicPartition], end: End = End.LAST_STABLE) -> dict[TopicPartition, int]:
+    def ends(self, topic_partitions: list[TopicPartition], end: End = End.LAST_STABLE) -> dict[TopicPartition, int]:
         """End offsets, the last stable ones by default."""
-        return end_offsets(self._admin, places, end)
+        return end_offsets(self._admin, topic_partitions, end)
 
     def happens(self, percent: int) -> bool:
         """``True`` in ``percent`` of a hundred cases."""
@@ -161,17 +166,19 @@ class _RunningTask:
             KilledError: the process died in the batch, which comes again, as it was or cut elsewhere.
         """
         ends = self._run.ends(list(self._committed))
-        if self._again is None and all(ends[place] <= offset for place, offset in self._committed.items()):
+        if self._again is None and all(
+            ends[topic_partition] <= offset for topic_partition, offset in self._committed.items()
+        ):
             # A commit is known before its marker is in the log; what it sent comes behind that.
             written = self._run.ends(list(self._committed), End.HIGH_WATERMARK)
-            return any(written[place] > offset for place, offset in self._committed.items())
+            return any(written[topic_partition] > offset for topic_partition, offset in self._committed.items())
         if self._run.happens(_RESTART_PERCENT):
             process.close_task(self._number)
             self._run.restarts += 1
             self.lose_state_perhaps()
         ranges = self._again or {
-            place: OffsetRange(start, self._end(start, ends[place]), ends[place])
-            for place, start in self._committed.items()
+            topic_partition: OffsetRange(start, self._end(start, ends[topic_partition]), ends[topic_partition])
+            for topic_partition, start in self._committed.items()
         }
         self._again = None
         point = self._run.arm()

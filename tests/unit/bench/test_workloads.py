@@ -91,9 +91,9 @@ def test_murmur2_gives_the_hashes_that_kafka_gives(word: bytes, expected: int) -
 
 def test_all_records_of_a_key_are_in_one_partition_and_all_partitions_are_used() -> None:
     some = payments()
-    places = {(user, partition) for user, partition in zip(some.users.tolist(), some.partitions.tolist(), strict=True)}
-    assert len(places) == SMALL.keys
-    assert {partition for _, partition in places} == {0, 1, 2, 3}
+    pairs = {(user, partition) for user, partition in zip(some.users.tolist(), some.partitions.tolist(), strict=True)}
+    assert len(pairs) == SMALL.keys
+    assert {partition for _, partition in pairs} == {0, 1, 2, 3}
 
 
 def test_partitions_are_never_negative() -> None:

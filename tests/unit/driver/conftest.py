@@ -117,7 +117,7 @@ class FakePublisher:
     @property
     def states(self) -> list[ApplicationState]:
         states = [status.state for status in self.published]
-        return [state for place, state in enumerate(states) if place == 0 or states[place - 1] is not state]
+        return [state for index, state in enumerate(states) if index == 0 or states[index - 1] is not state]
 
 
 class RunningDriver:

@@ -58,18 +58,20 @@ def test_lag_is_unknown_while_nothing_is_known() -> None:
 
 
 def test_a_reader_is_held_back_from_when_it_stands_before_an_open_transaction_until_that_ends() -> None:
-    place = ("in", 0)
+    topic_partition = ("in", 0)
 
     def look(before: dict[Any, InputEnd], position: int, stable: int, high: int, now: float) -> dict[Any, InputEnd]:
-        return input_ends(before, {place: position}, {place: stable}, {place: high}, now=now)
+        return input_ends(
+            before, {topic_partition: position}, {topic_partition: stable}, {topic_partition: high}, now=now
+        )
 
     def since(ends: dict[Any, InputEnd]) -> float | None:
-        return ends[place].held_back_since
+        return ends[topic_partition].held_back_since
 
     reading = look({}, 30, 40, 100, 1.0)
     assert since(reading) is None, "it has still something to read"
     begun = look(reading, 40, 40, 100, 2.0)
-    assert begun[place] == InputEnd(last_stable=40, high_watermark=100, held_back_since=2.0)
+    assert begun[topic_partition] == InputEnd(last_stable=40, high_watermark=100, held_back_since=2.0)
     assert since(look(begun, 40, 40, 120, 5.0)) == 2.0
     moved = look(begun, 60, 60, 120, 6.0)
     assert since(moved) == 6.0, "another transaction"

@@ -20,10 +20,10 @@ def _known(offset: int) -> dict[tuple[str, int], CommittedOffset]:
 def test_a_new_application_gets_signed_offsets_everywhere() -> None:
     starts = {OLD: Start(2, Origin.RESET), NEW: Start(4, Origin.RESET)}
     commits = commits_of_new_partitions([[OLD, NEW]], starts, {}, run=1)
-    assert {place: offset for place, (offset, _) in commits.items()} == {OLD: 2, NEW: 4}
-    assert Signature.of({place: CommittedOffset(*commit) for place, commit in commits.items()}) == Signature(
-        run=1, partition_times={OLD: -1, NEW: -1}
-    )
+    assert {topic_partition: offset for topic_partition, (offset, _) in commits.items()} == {OLD: 2, NEW: 4}
+    assert Signature.of(
+        {topic_partition: CommittedOffset(*commit) for topic_partition, commit in commits.items()}
+    ) == Signature(run=1, partition_times={OLD: -1, NEW: -1})
 
 
 def test_a_task_without_new_partitions_is_left_alone() -> None:
@@ -35,7 +35,7 @@ def test_a_new_partition_in_front_does_not_hide_what_the_task_knows_of_its_state
     starts = {OLD: Start(9, Origin.COMMITTED), NEW: Start(0, Origin.RESET)}
     commits = commits_of_new_partitions([[OLD, NEW]], starts, _known(9), run=4)
     assert (commits[OLD][0], commits[NEW][0]) == (9, 0)
-    signature = Signature.of({place: CommittedOffset(*commit) for place, commit in commits.items()})
+    signature = Signature.of({topic_partition: CommittedOffset(*commit) for topic_partition, commit in commits.items()})
     assert signature is not None
     assert (signature.run, signature.changelogs, signature.stream_times) == (4, {"counts": 12}, {"agg": 70})
     assert signature.partition_times[OLD] == 77

@@ -23,7 +23,7 @@ BOUNDS = (0.0, 1.0, 2.5)
 def test_bulk_observation_equals_counting_one_by_one(values: list[float]) -> None:
     counts = [0, 0, 0, 0]
     for value in values:
-        counts[next((place for place, bound in enumerate(BOUNDS) if value <= bound), 3)] += 1
+        counts[next((index for index, bound in enumerate(BOUNDS) if value <= bound), 3)] += 1
     observed = observe(values, BOUNDS)
     assert observed.counts == tuple(counts)
     assert observed.observations == len(values)

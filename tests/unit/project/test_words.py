@@ -21,17 +21,33 @@ WORDS = {
     "LetterBox": "DeadLetterTopic",
     "Sight": "Probe",
     "Subject": "KnownApplication",
+    "TestWaitingStore": "TestOuterJoinStore",
+    "WAITS_FOR_NOTHING": "TASK_IDLE_DISABLED",
+    "WaitingRecords": "NonJoinedRecords or UnprocessedRecords",
     "add_trip": "add_repartition",
     "begin_anew": "restart_copy",
+    "bring_to": "restore_to",
     "burn_store_name": "skip_store_index",
     "called_by": "on_behalf_of",
     "carry_on_or": "resume_or",
+    "commit_in_place_of": "fence_and_commit",
+    "end_rest": "end_remaining_tasks",
     "forget": "discard",
     "forgets_state": "discards_state",
+    "give_back": "return_unreported",
+    "give_nothing": "may_delete",
     "give_up": "release",
+    "gives_tasks": "assigns_tasks",
     "gives_up_state": "discards_state",
     "letter": "record",
+    "look_again": "refresh",
+    "next_place": "next_ordinal",
+    "put_in_place": "install_archive",
+    "read_waiting_key": "read_outer_join_key",
+    "sorted_places": "sorted_rows",
     "untold": "unreported",
+    "wait_for_whoever_carries_out": "wait_for_running_operation",
+    "waiting_key": "outer_join_key",
     "wants_stop": "is_cancelled",
     "with_patience": "retry_until_answered",
 }
@@ -48,23 +64,32 @@ SAID_PLAINLY = {
     "waiting": "buffered, pending or remaining",
 }
 """What a name of one word says too little with."""
+WRITTEN = {"waiting": ("driver/savepoint.py", "operations/savepoints/restore_steps.py")}
+"""A name that is a key of what is written, in savepoints, and the modules that have it."""
 PLAIN_ROOMS = (
     "cli",
+    "driver",
     "dsl",
     "embedded",
     "insight",
     "install",
+    "kafka",
     "launch",
     "metrics",
     "operations",
     "queries",
     "rewrites",
     "sizing",
+    "spark",
+    "state",
     "supervise",
+    "task",
     "testing",
     "topology",
 )
-"""The packages whose names and summaries were read for this. A package that was read is added."""
+"""The packages whose names were read for this. A package that was read is added."""
+SUMMARIES_LEFT = ("driver", "kafka", "spark", "state", "task")
+"""Those of them whose summaries were not read yet."""
 NOT_IN_TEXTS = re.compile(r"\b(anew|nobody|shall|somebody)\b", re.IGNORECASE)
 """Again, no process, should, an operator."""
 TEXTS = (
@@ -97,12 +122,8 @@ def names(source: str) -> Iterator[tuple[int, str]]:
 
 
 def plain_names(source: str) -> Iterator[tuple[int, str]]:
-    """Line and text of each identifier that says too little, attributes left out: they may be another package's."""
-    before = ""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.NAME and before != "." and token.string in SAID_PLAINLY:
-            yield token.start[0], token.string
-        before = token.string
+    """Line and text of each identifier that says too little, attributes among them."""
+    return ((line, name) for line, name in names(source) if name in SAID_PLAINLY)
 
 
 def clauses(source: str) -> Iterator[tuple[int, str]]:
@@ -152,12 +173,21 @@ def test_a_name_is_defined_once(name: str) -> None:
 
 @pytest.mark.parametrize("room", PLAIN_ROOMS)
 def test_names_say_which_place_and_who_waits(room: str) -> None:
+    package = ROOT / "jobs" / "millrace"
     found = [
         f"{path.relative_to(ROOT)}:{line}: {name}, say {SAID_PLAINLY[name]}"
-        for path in sorted((ROOT / "jobs" / "millrace" / room).rglob("*.py"))
+        for path in sorted((package / room).rglob("*.py"))
         for line, name in plain_names(path.read_text(encoding="utf-8"))
+        if path.relative_to(package).as_posix() not in WRITTEN.get(name, ())
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_name_that_is_written_is_where_it_is_said_to_be(name: str) -> None:
+    for module in WRITTEN[name]:
+        source = (ROOT / "jobs" / "millrace" / module).read_text(encoding="utf-8")
+        assert name in {found for _, found in plain_names(source)}, module
 
 
 @pytest.mark.parametrize("pattern", TEXTS)
@@ -173,7 +203,7 @@ def test_texts_say_no_process_again_and_should(pattern: str) -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("room", PLAIN_ROOMS)
+@pytest.mark.parametrize("room", sorted({*PLAIN_ROOMS} - {*SUMMARIES_LEFT}))
 def test_a_summary_is_a_sentence(room: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {summary}"
@@ -185,7 +215,7 @@ def test_a_summary_is_a_sentence(room: str) -> None:
 
 def test_a_word_would_be_found() -> None:
     assert [name for _, name in names("letter = 1  # forget\n") if name in WORDS] == ["letter"]
-    assert list(plain_names("place = batch.places\n")) == [(1, "place")]
+    assert list(plain_names("place = batch.places\n")) == [(1, "place"), (1, "places")]
     assert NOT_IN_TEXTS.search("Somebody has it read anew.")
     assert not NOT_IN_TEXTS.search("a shallow copy")
 

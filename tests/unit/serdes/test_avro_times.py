@@ -198,10 +198,10 @@ def test_sentinels_pass_through_an_application(through: Callable[[KStream], KStr
     )
     with TopologyTestDriver(builder.build(), {"deserialization.exception.handler": "continue"}) as driver:
         topic = driver.create_input_topic("in", StringSerde(), BytesSerde())
-        topic.pipe_batch([TestRecord(str(place), data, timestamp=place) for place, data in enumerate(SENTINELS)])
+        topic.pipe_batch([TestRecord(str(index), data, timestamp=index) for index, data in enumerate(SENTINELS)])
         out = driver.create_output_topic("out", StringSerde(), BytesSerde()).read_key_values()
         assert not driver.dropped
-    assert out == [(str(place), data) for place, data in enumerate(SENTINELS)]
+    assert out == [(str(index), data) for index, data in enumerate(SENTINELS)]
 
 
 @pytest.mark.parametrize(("logical", "per_ms"), [("timestamp-millis", 1), ("timestamp-micros", 1_000)])

@@ -84,10 +84,10 @@ def test_each_branch_comes_back_as_the_same_bytes(union: Any, written: list[str]
 @pytest.mark.parametrize(("union", "written"), AMBIGUOUS)
 def test_a_value_of_another_schema_s_union_keeps_the_branch_by_its_name(union: Any, written: list[str]) -> None:
     turned = union[::-1]
-    for place, each in enumerate(written):
+    for index, each in enumerate(written):
         value = AvroSerde(union).deserialize(bytes.fromhex(each))
         there = AvroSerde(turned).serialize(value)
-        assert there == bytes([(len(turned) - 1 - place) * 2]) + bytes.fromhex(each)[1:]
+        assert there == bytes([(len(turned) - 1 - index) * 2]) + bytes.fromhex(each)[1:]
         assert AvroSerde(union, writer_schema=turned).deserialize(there) == value
         assert AvroSerde(union).serialize(AvroSerde(union, writer_schema=turned).deserialize(there)) == bytes.fromhex(
             each

@@ -262,8 +262,8 @@ def _written(value: Any) -> st.SearchStrategy[bytes]:
 
 
 def _cut(data: bytes, at: float, snippet: bytes, drop: int) -> bytes:
-    place = int(at * len(data))
-    return data[:place] + snippet + data[place + drop :]
+    offset = int(at * len(data))
+    return data[:offset] + snippet + data[offset + drop :]
 
 
 _texts = (_fitting | _with_unknown).flatmap(_written)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import OperationError
-from millrace.spark.jsa_archives import Recording, archive_path, put_in_place
+from millrace.spark.jsa_archives import Recording, archive_path, install_archive
 
 
 def recording(source: str, *, limit_s: float = 30) -> Recording:
@@ -37,7 +37,7 @@ def test_one_that_was_recorded_takes_the_place_of_older_ones_of_its_kind(tmp_pat
     for other in ("spark-1.jsa", "launcher-1.jsa"):
         (tmp_path / other).touch()
     said: list[str] = []
-    assert put_in_place(recorded, archive, said.append) == archive
+    assert install_archive(recorded, archive, said.append) == archive
     assert {path.name for path in tmp_path.iterdir()} == {"spark-2.jsa", "launcher-1.jsa"}
     assert archive.read_text() == "classes"
     assert said == ["recorded spark-2.jsa: 0 MB"]

@@ -126,9 +126,9 @@ PUTS = st.lists(
 @given(puts=PUTS, commits=st.sets(st.integers(0, 25)))
 def test_every_history_comes_back(puts: list[tuple[bytes, bytes | None, int]], commits: set[int]) -> None:
     state, copy = TaskState.open(None, [VERSIONED]), TaskState.open(None, [VERSIONED])
-    for place, (key, value, timestamp) in enumerate(puts):
+    for index, (key, value, timestamp) in enumerate(puts):
         state.versioned_store("versioned").put_many([key], [value], longs(timestamp))
-        if place in commits or place == len(puts) - 1:
+        if index in commits or index == len(puts) - 1:
             state.drain_changelog()
             state.commit(TaskPosition())
     taken(copy, "versioned", state.records("versioned"))

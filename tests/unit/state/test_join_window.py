@@ -9,7 +9,7 @@ import pytest
 
 from millrace.errors import StateError
 from millrace.state import TaskPosition, TaskState
-from millrace.state.join_layout import read_waiting_key, read_waiting_values, waiting_key, waiting_values
+from millrace.state.join_layout import outer_join_key, outer_join_values, read_outer_join_key, read_outer_join_values
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from tests.unit.state.specs import OpenState, key_value
 
@@ -166,11 +166,11 @@ def test_a_store_of_another_shape_is_refused(open_state: OpenState) -> None:
         state.join_store("kv")
 
 
-def test_waiting_records_have_the_layout_of_kafka_streams() -> None:
-    key = waiting_key(258, left=True, key=b"k")
+def test_non_joined_records_have_the_layout_of_kafka_streams() -> None:
+    key = outer_join_key(258, left=True, key=b"k")
     assert key == bytes([0, 0, 0, 0, 0, 0, 1, 2, 1]) + b"k"
-    assert read_waiting_key(key) == (258, True, b"k")
-    assert waiting_key(258, left=False, key=b"z") < key < waiting_key(259, left=False, key=b"")
-    values = waiting_values([b"ab", b""], left=False)
+    assert read_outer_join_key(key) == (258, True, b"k")
+    assert outer_join_key(258, left=False, key=b"z") < key < outer_join_key(259, left=False, key=b"")
+    values = outer_join_values([b"ab", b""], left=False)
     assert values == b"\x01\0\0\0\x02" + b"\0\0\0\x03\0ab" + b"\0\0\0\x01\0"
-    assert read_waiting_values(values) == [b"ab", b""]
+    assert read_outer_join_values(values) == [b"ab", b""]

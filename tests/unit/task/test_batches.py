@@ -56,12 +56,12 @@ def _run(topology: FrozenTopology, rows: list[Row], sizes: list[int], serde: Ser
         topics: dict[str, TestInputTopic] = {
             name: driver.create_input_topic(name, TEXT, serde) for name in ("in", "table")
         }
-        place, turn = 0, 0
-        while place < len(rows):
+        start, turn = 0, 0
+        while start < len(rows):
             size = sizes[turn % len(sizes)]
-            batch = rows[place : place + size]
+            batch = rows[start : start + size]
             driver.pipe_batch([(topics[name], TestRecord(key, value, time)) for name, key, value, time in batch])
-            place, turn = place + size, turn + 1
+            start, turn = start + size, turn + 1
         produced = sorted(driver.produced_topic_names() - set(driver.changelogs))
         outputs: dict[str, list[Any]] = {
             name: [

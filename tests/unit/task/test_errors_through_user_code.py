@@ -427,9 +427,9 @@ def test_damaged_bytes_that_a_processor_meets_are_no_failure_of_its_record(
 def _copy(source: Path, target: Path) -> None:
     for path in source.rglob("*"):
         if path.is_file() and path.name != "LOCK":
-            place = target / path.relative_to(source)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(path.read_bytes())
+            copied = target / path.relative_to(source)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            copied.write_bytes(path.read_bytes())
 
 
 def test_stored_bytes_that_the_serde_cannot_read_are_no_failure_of_a_record() -> None:

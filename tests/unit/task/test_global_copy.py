@@ -28,7 +28,7 @@ from millrace.task.global_copy import GlobalCopies, GlobalCopy
 from millrace.task.global_reader import GlobalRows
 from millrace.task.input import InputBatch
 from millrace.task.spec import GlobalStoreSpec
-from millrace.topology.topology import GlobalStore
+from millrace.topology.parts import GlobalStore
 from tests.damage import flip_middle
 
 TEXT = StringSerde()
@@ -189,7 +189,7 @@ def test_only_the_first_copy_tells_of_dropped_records(open_copy: Open, log: Log)
     assert not second.take_unreported()
     unreported = first.take_unreported()
     assert unreported.dropped == {DropReason.NULL_KEY: 1}
-    first.give_back(unreported)
+    first.return_unreported(unreported)
     assert first.take_unreported().dropped == {DropReason.NULL_KEY: 1}
 
 
@@ -309,7 +309,7 @@ def test_a_partition_that_is_added_to_the_topic_is_read_from_its_begin(open_copy
     copy.catch_up(log.ends())
     assert rows(copy) == {b"b": b"2", b"c": b"3", b"n": b"7"}
     assert log.opened == [{0: None, 1: None}, {0: 4, 1: 3, 2: None}]
-    copy.catch_up({place: end for place, end in log.ends().items() if place[1] < 2})
+    copy.catch_up({topic_partition: end for topic_partition, end in log.ends().items() if topic_partition[1] < 2})
     assert log.closed == 1
 
 

@@ -18,8 +18,8 @@ from millrace.topology.aggregators import ReduceAggregator
 from millrace.topology.freeze import freeze
 from millrace.topology.logical import GlobalStoreInput, LogicalGraph
 from millrace.topology.operators import StreamAggregate
+from millrace.topology.parts import GlobalStore
 from millrace.topology.stores import StoreKind, StoreSpec
-from millrace.topology.topology import GlobalStore
 
 TEXT, LONG = StringSerde(), LongSerde()
 
@@ -64,7 +64,7 @@ class Applied:
 
     def apply(self, *records: tuple[Any, int]) -> None:
         raw = [RawRecord(TEXT.serialize(key), LONG.serialize(value), 7, []) for key, value in records]
-        batch = input_batch(("totals",), [("totals", self.end + place, record) for place, record in enumerate(raw)])
+        batch = input_batch(("totals",), [("totals", self.end + index, record) for index, record in enumerate(raw)])
         position = TaskPosition(inputs={("totals", 0): self.end + len(raw)})
         self.global_state.apply(batch, position, self.dead_letters)
         self.end += len(raw)

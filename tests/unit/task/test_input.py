@@ -29,11 +29,11 @@ INPUTS = st.tuples(*(PARTITION_ROWS for _ in PARTITIONS))
 
 def _rows(inputs: tuple[list[tuple[int, int]], ...]) -> Rows:
     rows: Rows = []
-    for place, own in zip(PARTITIONS, inputs, strict=True):
+    for topic_partition, own in zip(PARTITIONS, inputs, strict=True):
         offset = 10
         for gap, timestamp in own:
             offset += gap
-            rows.append((place, offset, timestamp))
+            rows.append((topic_partition, offset, timestamp))
     return rows
 
 
@@ -50,19 +50,26 @@ def _batch(rows: Rows) -> InputBatch:
 
 
 def _of(batch: InputBatch) -> Rows:
-    places = [batch.place(row) for row in range(len(batch))]
+    positions = [batch.position(row) for row in range(len(batch))]
     return [
-        ((topic, partition), offset, int(batch.timestamp[row])) for row, (topic, partition, offset) in enumerate(places)
+        ((topic, partition), offset, int(batch.timestamp[row]))
+        for row, (topic, partition, offset) in enumerate(positions)
     ]
 
 
 def _model(rows: Rows) -> Rows:
     """Always takes the record with the smallest timestamp at the head of a partition, ties by topic and partition."""
-    queues = {place: sorted((row for row in rows if row[0] == place), key=lambda row: row[1]) for place in PARTITIONS}
+    queues = {
+        topic_partition: sorted((row for row in rows if row[0] == topic_partition), key=lambda row: row[1])
+        for topic_partition in PARTITIONS
+    }
     taken: Rows = []
     while any(queues.values()):
-        place = min((place for place in PARTITIONS if queues[place]), key=lambda place: (queues[place][0][2], place))
-        taken.append(queues[place].pop(0))
+        topic_partition = min(
+            (topic_partition for topic_partition in PARTITIONS if queues[topic_partition]),
+            key=lambda topic_partition: (queues[topic_partition][0][2], topic_partition),
+        )
+        taken.append(queues[topic_partition].pop(0))
     return taken
 
 
@@ -82,12 +89,12 @@ def _by_running_maximum(rows: Rows) -> Rows:
     """The model over running maxima: a record that is older than one before it in its partition follows at once."""
     raised: Rows = []
     original = {row[:2]: row for row in rows}
-    for place in PARTITIONS:
+    for topic_partition in PARTITIONS:
         latest = -1
         for row in rows:
-            if row[0] == place:
+            if row[0] == topic_partition:
                 latest = max(latest, row[2])
-                raised.append((place, row[1], latest))
+                raised.append((topic_partition, row[1], latest))
     return [original[row[:2]] for row in _model(raised)]
 
 
@@ -95,7 +102,10 @@ def _by_running_maximum(rows: Rows) -> Rows:
 def test_the_merge_is_that_of_heads_but_for_ties(inputs: tuple[list[tuple[int, int]], ...]) -> None:
     # Where no timestamp comes twice, the order is that of the plain merge of heads.
     rows = _rows(inputs)
-    distinct = [(place, offset, timestamp * 100 + number) for number, (place, offset, timestamp) in enumerate(rows)]
+    distinct = [
+        (topic_partition, offset, timestamp * 100 + number)
+        for number, (topic_partition, offset, timestamp) in enumerate(rows)
+    ]
     assert _of(in_stream_order(_batch(distinct))) == _model(distinct)
 
 
@@ -106,12 +116,13 @@ def test_what_is_decided_stays_the_same_whatever_comes_later(
     rows = _rows(inputs)
     ordered = in_stream_order(_batch(rows))
     ranges = {
-        place: OffsetRange(11, 100, 100 + (50 if more else 0)) for place, more in zip(PARTITIONS, later, strict=True)
+        topic_partition: OffsetRange(11, 100, 100 + (50 if more else 0))
+        for topic_partition, more in zip(PARTITIONS, later, strict=True)
     }
     length = decided_length(ordered, ranges)
     arrived = [
-        (place, 100 + number, timestamp)
-        for place, more in zip(PARTITIONS, later, strict=True)
+        (topic_partition, 100 + number, timestamp)
+        for topic_partition, more in zip(PARTITIONS, later, strict=True)
         for number, timestamp in enumerate(more)
     ]
     whole = in_stream_order(_batch([*rows, *arrived]))
@@ -127,16 +138,16 @@ def test_positions_point_behind_what_was_processed(
     rows = _rows(inputs)
     ordered = in_stream_order(_batch(rows))
     length = data.draw(st.integers(0, len(rows)))
-    ranges = {place: OffsetRange(11, 100, 100) for place in PARTITIONS}
+    ranges = {topic_partition: OffsetRange(11, 100, 100) for topic_partition in PARTITIONS}
     positions = positions_after(ordered, length, ranges)
     done = {row[:2] for row in _of(ordered)[:length]}
-    for place in PARTITIONS:
-        own = [row[1] for row in rows if row[0] == place]
-        assert {offset for offset in own if offset < positions[place]} == {
-            offset for offset in own if (place, offset) in done
+    for topic_partition in PARTITIONS:
+        own = [row[1] for row in rows if row[0] == topic_partition]
+        assert {offset for offset in own if offset < positions[topic_partition]} == {
+            offset for offset in own if (topic_partition, offset) in done
         }
-        if all((place, offset) in done for offset in own):
-            assert positions[place] == 100
+        if all((topic_partition, offset) in done for offset in own):
+            assert positions[topic_partition] == 100
 
 
 def test_an_input_that_has_more_and_brought_nothing_decides_nothing() -> None:

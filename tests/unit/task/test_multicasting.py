@@ -42,7 +42,7 @@ def written(*values: Any, settings: dict[str, Any] | None = None) -> tuple[list[
     builder.stream("in", Consumed.with_(TEXT, JSON)).to("out", produced)
     with TopologyTestDriver(builder.build(), settings, partitions={"out": 4}) as driver:
         topic = driver.create_input_topic("in", TEXT, JSON)
-        topic.pipe_batch([TestRecord(f"k{place}", value, place, [("h", b"1")]) for place, value in enumerate(values)])
+        topic.pipe_batch([TestRecord(f"k{index}", value, index, [("h", b"1")]) for index, value in enumerate(values)])
         records = driver.create_output_topic("out", TEXT, JSON).read_records()
         assert all(record.headers == [("h", b"1")] for record in records)
         return [(record.key, record.value, record.partition) for record in records], driver.dropped

@@ -80,11 +80,11 @@ def cogrouped(windows: Any, *, fails_on: int = -1, cached: bool = False) -> Froz
 def _run(topology: FrozenTopology, rows: list[Row], sizes: list[int], **more: Any) -> Any:
     with TopologyTestDriver(topology, more) as driver:
         topics: dict[str, TestInputTopic] = {name: driver.create_input_topic(name, TEXT, LONG) for name in TOPICS}
-        place = turn = 0
-        while place < len(rows):
-            batch = rows[place : place + sizes[turn % len(sizes)]]
+        start = turn = 0
+        while start < len(rows):
+            batch = rows[start : start + sizes[turn % len(sizes)]]
             driver.pipe_batch([(topics[name], TestRecord(key, value, time)) for name, key, value, time in batch])
-            place, turn = place + len(batch), turn + 1
+            start, turn = start + len(batch), turn + 1
         out = [
             (record.key, record.value, record.timestamp)
             for record in driver.create_output_topic("out", BytesSerde(), BytesSerde()).read_records()
@@ -157,10 +157,10 @@ def test_what_an_input_writes_into_windows_that_have_expired_is_counted_and_a_de
     }
     with TopologyTestDriver(topology, dead) as driver:
         topics: dict[str, TestInputTopic] = {name: driver.create_input_topic(name, TEXT, LONG) for name in TOPICS}
-        place = 0
+        start = 0
         for size in sizes * len(rows):
-            batch = rows[place : place + size]
-            place += size
+            batch = rows[start : start + size]
+            start += size
             if batch:
                 driver.pipe_batch([(topics[topic], TestRecord(key, value, at)) for topic, key, value, at in batch])
         dead_letters = [

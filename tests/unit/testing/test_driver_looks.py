@@ -29,9 +29,9 @@ from millrace.serdes import BytesSerde, LongSerde, StringSerde, Windowed
 from millrace.testing import (
     TestJoinStore,
     TestKeyValueStore,
+    TestOuterJoinStore,
     TestRecord,
     TestSuppressionBuffer,
-    TestWaitingStore,
     TestWindowStore,
     TopologyTestDriver,
 )
@@ -103,7 +103,7 @@ def test_every_store_is_shown_by_its_name_those_of_joins_and_suppressions_too(dr
     assert {name: type(store) for name, store in stores.items()} == {
         "late-store": TestSuppressionBuffer,
         "near-outer-other-join-store": TestJoinStore,
-        "near-outer-shared-join-store": TestWaitingStore,
+        "near-outer-shared-join-store": TestOuterJoinStore,
         "near-outer-this-join-store": TestJoinStore,
         "rates": TestKeyValueStore,
         "seen": TestWindowStore,

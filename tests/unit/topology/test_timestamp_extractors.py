@@ -57,12 +57,12 @@ class Case:
         stream.to("out", Produced.with_(TEXT, self.value_serde))
         with TopologyTestDriver(builder.build(), settings) as driver:
             topic = driver.create_input_topic("in", TEXT, UNTYPED)
-            piped = [TestRecord(str(place), value, time) for place, (value, time) in enumerate(records)]
+            piped = [TestRecord(str(index), value, time) for index, (value, time) in enumerate(records)]
             (topic.pipe_batch if self.in_batch else topic.pipe_records)(piped)
             found = driver.create_output_topic("out", TEXT, UNTYPED).read_records()
             times = {record.key: record.timestamp for record in found}
             assert driver.dropped.get(DropReason.NEGATIVE_TIMESTAMP, 0) == len(records) - len(found)
-            return [times.get(str(place)) for place in range(len(records))]
+            return [times.get(str(index)) for index in range(len(records))]
 
 
 CASES = [

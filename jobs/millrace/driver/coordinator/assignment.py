@@ -74,7 +74,7 @@ def assign(
         beyond = more > 0 and len(kept) > least
         more -= beyond
         assigned.update(dict.fromkeys(kept[: least + beyond], name))
-    _place(tasks, by_name, assigned, least, more)
+    _assign_remaining(tasks, by_name, assigned, least, more)
     return assigned
 
 
@@ -151,7 +151,7 @@ def _by_need(name: str, tasks: Sequence[str], by_name: Mapping[str, Candidate]) 
     return sorted(tasks, key=lambda task: (parts[task], elsewhere(task), task))
 
 
-def _place(
+def _assign_remaining(
     tasks: Mapping[str, float],
     by_name: Mapping[str, Candidate],
     assigned: dict[str, str],

@@ -26,7 +26,7 @@ class Outcome:
 
 @dataclass
 class _Pending:
-    waiting: dict[int, tuple[str, ...]]
+    unanswered: dict[int, tuple[str, ...]]
     answers: dict[str, Any] = field(default_factory=dict)
     error: MillraceError | None = None
 
@@ -38,11 +38,11 @@ class Commands:
         self._numbers = 0
         self._pending: dict[int, _Pending] = {}
 
-    def begin(self, waiting: Mapping[int, tuple[str, ...]], without_thread: list[str]) -> int:
+    def begin(self, unanswered: Mapping[int, tuple[str, ...]], without_thread: list[str]) -> int:
         """Notes a command.
 
         Args:
-            waiting: the tasks by the connections whose answers are awaited.
+            unanswered: the tasks by the connections whose answers are awaited.
             without_thread: tasks that no process can be asked for.
 
         Returns:
@@ -50,13 +50,13 @@ class Commands:
         """
         self._numbers += 1
         error = None if not without_thread else _absent(without_thread, "no stream thread has them at the moment")
-        self._pending[self._numbers] = _Pending(dict(waiting), error=error)
+        self._pending[self._numbers] = _Pending(dict(unanswered), error=error)
         return self._numbers
 
     def answered(self, connection: int, answer: Answer) -> None:
         """Takes an answer. One that is not awaited, or not any more, is ignored."""
         pending = self._pending.get(answer.command)
-        if pending is None or pending.waiting.pop(connection, None) is None:
+        if pending is None or pending.unanswered.pop(connection, None) is None:
             return
         pending.answers.update(answer.answers)
         if answer.problem is not None:
@@ -67,19 +67,19 @@ class Commands:
     def connection_ended(self, connection: int) -> None:
         """Notes that nothing more comes from a thread."""
         for pending in self._pending.values():
-            tasks = pending.waiting.pop(connection, ())
+            tasks = pending.unanswered.pop(connection, ())
             if tasks:
                 pending.error = pending.error or _absent(tasks, "their thread went away")
 
     def outcome(self, number: int) -> Outcome | None:
         """Returns what came of a command; ``None`` while answers are awaited."""
         pending = self._pending[number]
-        return None if pending.waiting else Outcome(pending.answers, pending.error)
+        return None if pending.unanswered else Outcome(pending.answers, pending.error)
 
     def end(self, number: int) -> tuple[str, ...]:
         """Ends the wait for a command, and returns the tasks whose answers are missing."""
         pending = self._pending.pop(number)
-        return tuple(task for tasks in pending.waiting.values() for task in tasks)
+        return tuple(task for tasks in pending.unanswered.values() for task in tasks)
 
 
 def _absent(tasks: tuple[str, ...] | list[str], why: str) -> OperationError:

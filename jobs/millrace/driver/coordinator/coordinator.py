@@ -22,7 +22,7 @@ from millrace.driver.coordinator.epoch import Epoch
 from millrace.driver.coordinator.loads import Loads
 from millrace.driver.coordinator.lost_tasks import LostTasks
 from millrace.driver.coordinator.members import Grant, Member, Members
-from millrace.driver.coordinator.standby_assignment import TaskSlot, assign_standbys
+from millrace.driver.coordinator.standby_assignment import Disk, assign_standbys
 from millrace.spark.stream_threads.messages import (
     Act,
     Answer,
@@ -231,7 +231,7 @@ class Coordinator:
         now = self._clock()
         self._effects += self._lost.due(now)
         for member in self._members:
-            self._see_to(member, now)
+            self._check_member(member, now)
         if self._loads.is_due(now):
             self._loads.measure(now, self._members)
             self._exchange()
@@ -248,9 +248,9 @@ class Coordinator:
         return self._ask(tasks, CommitNow)
 
     def _ask(self, tasks: Collection[str], message: Callable[[int, tuple[str, ...]], FromDriver]) -> int:
-        waiting, absent = self._members.by_connection(tasks)
-        number = self._commands.begin(waiting, absent)
-        self._effects += [Send(connection, message(number, part)) for connection, part in waiting.items()]
+        asked, absent = self._members.by_connection(tasks)
+        number = self._commands.begin(asked, absent)
+        self._effects += [Send(connection, message(number, part)) for connection, part in asked.items()]
         return number
 
     def outcome(self, command: int) -> Outcome | None:
@@ -352,7 +352,7 @@ class Coordinator:
             self._effects += self._lost.due(now)
         member.grants.clear()
 
-    def _see_to(self, member: Member, now: float) -> None:
+    def _check_member(self, member: Member, now: float) -> None:
         limit_s, since = self._settings.hand_over_limit_s, member.waited_for_since
         if since is not None and now - since > limit_s:
             reason = f"it has not done what it was told {limit_s:g} s ago"
@@ -367,16 +367,16 @@ class Coordinator:
             member.ending_since = self._clock()
             self._effects.append(Send(member.connection, End(reason)))
 
-    def _gives_tasks(self) -> bool:
+    def _assigns_tasks(self) -> bool:
         epoch = self._epoch
-        return epoch is not None and epoch.gives_tasks(self._clock(), len(self._members.working()))
+        return epoch is not None and epoch.assigns_tasks(self._clock(), len(self._members.working()))
 
     def _reconcile(self) -> None:
         for member in self._members:
             for task, grant in member.grants.items():
                 if task not in self._tasks and grant.leaving_since is None:
                     grant.leaving_since = self._clock()
-        if self._gives_tasks():
+        if self._assigns_tasks():
             self._distribute()
             self._distribute_standbys()
         for member in self._members.working():
@@ -398,7 +398,7 @@ class Coordinator:
         assigned = assign(tasks, [each.candidate(self._holders) for each in by_name.values()], current)
         for task in self._members.without_owner(sorted(assigned)):
             if task not in self._lost:
-                self._give(task, by_name[assigned[task]], was_moved=self._bound_for.pop(task, None) is not None)
+                self._grant(task, by_name[assigned[task]], was_moved=self._bound_for.pop(task, None) is not None)
         moving = self._moving()
         for task, name in sorted(assigned.items()):
             owner = self._members.owner(task)
@@ -421,21 +421,21 @@ class Coordinator:
         working = {each.thread: each for each in self._members.working()}
         current = {task: [name for name, each in working.items() if task in each.standbys] for task in copied}
         assigned = assign_standbys(
-            {task: self._place_of(task, working) for task in copied},
+            {task: self._disk_of(task, working) for task in copied},
             [each.candidate(self._holders) for each in working.values()],
-            {name: each.hello.place for name, each in working.items()},
+            {name: each.hello.disk for name, each in working.items()},
             current,
             replicas=self._settings.standby_replicas,
         )
         for name, member in working.items():
             member.standbys = frozenset(task for task, names in assigned.items() if name in names)
 
-    def _place_of(self, task: str, working: Mapping[str, Member]) -> TaskSlot | None:
+    def _disk_of(self, task: str, working: Mapping[str, Member]) -> Disk | None:
         """The disk of the thread that has a task, or is to have it next."""
         owner = self._members.owner(task)
         if (bound := working.get(self._bound_for.get(task, ""))) is not None:
             owner = bound if owner is None else owner
-        return None if owner is None else owner.hello.place
+        return None if owner is None else owner.hello.disk
 
     def _moving(self) -> int:
         """How many tasks are on their way between threads."""
@@ -448,7 +448,7 @@ class Coordinator:
     def _exchange(self) -> None:
         """Moves one task, or exchanges two, where the load is uneven and nothing else is on its way."""
         tasks, current = self._wanted()
-        if self._moving() or self._lost or not self._gives_tasks() or current.keys() != tasks.keys():
+        if self._moving() or self._lost or not self._assigns_tasks() or current.keys() != tasks.keys():
             return
         candidates = [each.candidate(self._holders) for each in self._members.working()]
         changed = exchange_for_load(tasks, current, candidates)
@@ -456,7 +456,7 @@ class Coordinator:
             self._log.info("tasks change threads for an even load", tasks=changed)
         self._bound_for.update(changed)
 
-    def _give(self, task: str, member: Member, *, was_moved: bool) -> None:
+    def _grant(self, task: str, member: Member, *, was_moved: bool) -> None:
         wanted = self._tasks[task]
         is_stale = self._holders.get(task) != member.thread
         self._holders[task] = member.thread

@@ -41,7 +41,7 @@ class Epoch:
         elif self._waits_until is not None and now >= self._waits_until:
             self._waits_until = now + self._wait_s
 
-    def gives_tasks(self, now: float, threads: int) -> bool:
+    def assigns_tasks(self, now: float, threads: int) -> bool:
         """Returns whether tasks without a thread are given to those that are there."""
         if self.is_over or not threads or self._waits_until is None:
             return False

@@ -89,6 +89,6 @@ class LostTasks:
         if not self._tasks:
             return ""
         task, lost = min(self._tasks.items())
-        waits = "its transactional id is taken over" if self._fences else "its process, or its lease, has ended"
+        condition = "its transactional id is taken over" if self._fences else "its process, or its lease, has ended"
         more = f" and {len(self._tasks) - 1} more tasks wait" if len(self._tasks) > 1 else " waits"
-        return f"task {task}{more} until {waits}: stream thread {lost.hello.thread} went away ({lost.reason})"
+        return f"task {task}{more} until {condition}: stream thread {lost.hello.thread} went away ({lost.reason})"

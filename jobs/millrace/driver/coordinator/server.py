@@ -162,7 +162,7 @@ class CoordinatorServer:
 
     def _greet(self, connection: socket.socket, peer: str) -> None:
         try:
-            self._take_in(connection)
+            self._admit(connection)
         except (OSError, EOFError, MessageError) as error:
             problem = error.message if isinstance(error, MessageError) else str(error)
             _log.warning("what connected is no stream thread of this driver", peer=peer, problem=problem)
@@ -175,7 +175,7 @@ class CoordinatorServer:
             with self._guard:
                 self._strangers.discard(connection)
 
-    def _take_in(self, connection: socket.socket) -> None:
+    def _admit(self, connection: socket.socket) -> None:
         connection.settimeout(_GREETING_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         channel = Channel(connection, self._token, is_driver=True)

@@ -11,14 +11,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from millrace.driver.coordinator.assignment import Candidate
 
-TaskSlot = tuple[str, str]
+Disk = tuple[str, str]
 """Host and state directory."""
 
 
 def assign_standbys(
-    owners: Mapping[str, TaskSlot | None],
+    owners: Mapping[str, Disk | None],
     candidates: Sequence[Candidate],
-    places: Mapping[str, TaskSlot],
+    disks: Mapping[str, Disk],
     current: Mapping[str, Collection[str]],
     *,
     replicas: int,
@@ -28,7 +28,7 @@ def assign_standbys(
     Args:
         owners: where each task is that has stores to copy; ``None`` while no thread has it: its copies stay.
         candidates: the threads.
-        places: the disk of each thread.
+        disks: the disk of each thread.
         current: threads that keep a copy of each task.
         replicas: how many copies there are to be; fewer where there are fewer disks.
 
@@ -42,21 +42,21 @@ def assign_standbys(
         kept[task] = set()
         taken = {owner}
         for name in sorted(current.get(task, ())):
-            if name in by_name and places[name] not in taken and len(kept[task]) < replicas:
+            if name in by_name and disks[name] not in taken and len(kept[task]) < replicas:
                 kept[task].add(name)
-                taken.add(places[name])
+                taken.add(disks[name])
                 count[name] += 1
-    ring = {place: number for number, place in enumerate(sorted(set(places.values())))}
+    ring = {disk: number for number, disk in enumerate(sorted(set(disks.values())))}
     for task, owner in sorted(owners.items()):
-        taken = {owner} | {places[name] for name in kept[task]}
+        taken = {owner} | {disks[name] for name in kept[task]}
         while owner is not None and len(kept[task]) < replicas:
-            free = [name for name in sorted(by_name) if places[name] not in taken]
+            free = [name for name in sorted(by_name) if disks[name] not in taken]
             if not free:
                 break
             # Of equals the next disk after the task's: where tasks are spread evenly, so are their copies.
-            beyond = {name: (ring[places[name]] - ring.get(owner, 0)) % len(ring) for name in free}
+            beyond = {name: (ring[disks[name]] - ring.get(owner, 0)) % len(ring) for name in free}
             best = max(free, key=lambda name: (by_name[name].rank(task), -count[name], -beyond[name]))
             kept[task].add(best)
-            taken.add(places[best])
+            taken.add(disks[best])
             count[best] += 1
     return {task: frozenset(names) for task, names in kept.items()}

@@ -232,7 +232,9 @@ class StreamThreadsQuery(SubTopologyQuery):
             if commits:
                 self._suspects.discard(report.task)
             before = self._progress
-            moved = any(before.positions.get(place) != offset for place, offset in positions.items())
+            moved = any(
+                before.positions.get(topic_partition) != offset for topic_partition, offset in positions.items()
+            )
             remaining = dict(before.restore_remaining)
             if is_up:
                 remaining.pop(report.task, None)

@@ -54,7 +54,7 @@ class EpochRunner(Protocol):
     def launched(self) -> Collection[LaunchedThread]:
         """Returns the threads of the epoch that Spark runs at the moment."""
 
-    def end_rest(self, epoch: int | None) -> None:
+    def end_remaining_tasks(self, epoch: int | None) -> None:
         """Cancels what never came to the driver of an epoch whose threads have left."""
 
     def request_stop(self) -> None:
@@ -240,7 +240,7 @@ class StreamThreads:
             self._coordinator.end_epoch("its time is over")
         elif self._epoch_ends_since is not None and not self._coordinator.threads():
             self._epoch_ends_since = None
-            self._epochs.end_rest(self._epochs.running)
+            self._epochs.end_remaining_tasks(self._epochs.running)
 
     def abandon(self, error: DriverFencedError) -> None:
         """Lets nothing more begin, since a newer driver took over. Takes no lock and returns at once."""
@@ -305,7 +305,7 @@ class StreamThreads:
         epoch = self._epochs.running
         self._coordinator.end_epoch(reason)
         self._coordinator.wait_until_all_left(timeout_s=END_LIMIT_S)
-        self._epochs.end_rest(epoch)
+        self._epochs.end_remaining_tasks(epoch)
 
     def _function(self, size: EpochSize) -> RunThread:
         with self._planning:

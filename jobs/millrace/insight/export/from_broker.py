@@ -74,7 +74,7 @@ def lag(exported: ExportedApplication) -> Iterable[Sample]:
     topic_partitions = [
         topic_partition
         for topic in exported.admin.describe_topics(sorted(inputs)).values()
-        for topic_partition in topic.places
+        for topic_partition in topic.topic_partitions
     ]
     for (topic, partition), records in sorted(
         records_behind(exported.admin, exported.config, topic_partitions).items()

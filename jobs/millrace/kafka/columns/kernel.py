@@ -23,7 +23,7 @@ MESSAGE_FIELDS = (
     ("key_bytes", 48, "i64"),
     ("offset", 56, "i64"),
 )
-"""Name, place and type of the fields of ``rd_kafka_message_t`` on a machine of 64 bits. ``topic``, ``value`` and
+"""Name, offset and type of the fields of ``rd_kafka_message_t`` on a machine of 64 bits. ``topic``, ``value`` and
 ``key`` are addresses; those of a null are 0."""
 
 (ERROR, TOPIC, PARTITION, VALUE, VALUE_BYTES, KEY, KEY_BYTES, OFFSET, TIMESTAMP, HAS_HEADERS) = range(10)
@@ -32,7 +32,7 @@ MESSAGE_FIELDS = (
 TABLE_ROWS = 10
 
 _STORE_FIELD = """
-  %{name}.at = getelementptr i8, ptr %message, i64 {place}
+  %{name}.at = getelementptr i8, ptr %message, i64 {offset}
   %{name}.raw = load {type}, ptr %{name}.at
   %{name} = {widen}
   %{name}.index = add i64 %row.{number}, %i
@@ -236,12 +236,12 @@ def _source(library: Any) -> str:
     fields = "".join(
         _STORE_FIELD.format(
             name=name,
-            place=place,
+            offset=offset,
             type=kind,
             number=number,
             widen=f"sext i32 %{name}.raw to i64" if kind == "i32" else f"add i64 %{name}.raw, 0",
         )
-        for number, (name, place, kind) in enumerate(MESSAGE_FIELDS)
+        for number, (name, offset, kind) in enumerate(MESSAGE_FIELDS)
     )
     return "".join((_EXAMINE, _GATHER, _DESTROY, _COUNT_HEADERS, _LIST_HEADERS)).format(
         rows=rows,

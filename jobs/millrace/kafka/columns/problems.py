@@ -15,7 +15,7 @@ from millrace.topology.topic_partition import TopicPartition
 OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 """Codes that say that an offset is not in the log."""
 
-_TOLD_AGAIN_S = 5.0
+_REPORTED_AGAIN_S = 5.0
 """A client that finds no broker says so at each attempt, of which there is one a second at least."""
 
 _log = structlog.get_logger(__name__)
@@ -34,12 +34,12 @@ class ReaderProblems:
         self.failed: TopicPartition | None = None
         self._connection_error = ""
         self._trouble = ""
-        self._told_at = 0.0
+        self._reported_at = 0.0
 
     @property
     def trouble(self) -> str:
         """Why no broker is reached, as the client has said within the last seconds; empty where one is."""
-        if self._trouble and time.monotonic() - self._told_at > _TOLD_AGAIN_S:
+        if self._trouble and time.monotonic() - self._reported_at > _REPORTED_AGAIN_S:
             _log.info("a broker is reached again", brokers=self._bootstrap_servers)
             self._trouble = ""
         return self._trouble
@@ -75,7 +75,7 @@ class ReaderProblems:
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             is_new = not self.trouble
             self._trouble = ": ".join(filter(None, (error.str(), self._connection_error)))
-            self._told_at = time.monotonic()
+            self._reported_at = time.monotonic()
             if is_new:
                 _log.warning("no broker is reached", brokers=self._bootstrap_servers, reason=self._trouble)
         else:

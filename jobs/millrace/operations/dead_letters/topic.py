@@ -42,7 +42,7 @@ class DeadLetterTopic:
 
     def begins(self) -> dict[TopicPartition, int]:
         """Returns the first offset of each partition."""
-        return begin_offsets(self.connection.administrator(), self.topic.places)
+        return begin_offsets(self.connection.administrator(), self.topic.topic_partitions)
 
     def select(self, selection: Selection) -> Iterator[ListedDeadLetterRecord]:
         """Yields the selected dead-letter records, by partition and offset within each; partitions come in no order.
@@ -63,7 +63,7 @@ class DeadLetterTopic:
         Args:
             count: how many at most.
         """
-        begins, ends = self.begins(), end_offsets(self.connection.administrator(), self.topic.places)
+        begins, ends = self.begins(), end_offsets(self.connection.administrator(), self.topic.topic_partitions)
         # Half of the offsets are ends of transactions where each wrote one dead-letter record, more where many were
         # aborted.
         span = 2 * count

@@ -79,6 +79,7 @@ class ResetDecisions(_Model):
     use: Use = Use.RUNNING
     force: bool
     forgets_topology: bool = False
+    """As journals have it; in options it is :attr:`~millrace.operations.reset.ResetOptions.discards_topology`."""
 
     @property
     def moves(self) -> tuple[PartitionMove, ...]:

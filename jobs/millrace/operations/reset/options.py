@@ -18,7 +18,7 @@ class ResetOptions:
             its store, a repartition topic that is kept keeps what is in it.
         keeps_waiting: whether, of the internal topics, those repartition topics are kept, with what waits in them, that
             the next topology has with as many partitions.
-        forgets_topology: whether the next start takes any topology although internal topics are kept.
+        discards_topology: whether the next start takes any topology although internal topics are kept.
         output_topics: outputs whose records are deleted.
         empties_dead_letters: whether the records of the dead-letter topic are deleted.
         deletes_savepoints: whether the application's savepoints are deleted; they are kept otherwise.
@@ -31,7 +31,7 @@ class ResetOptions:
     input_topics: frozenset[str] = frozenset()
     internal_topics: frozenset[str] = frozenset()
     keeps_waiting: bool = False
-    forgets_topology: bool = False
+    discards_topology: bool = False
     output_topics: frozenset[str] = frozenset()
     empties_dead_letters: bool = False
     deletes_savepoints: bool = False

@@ -94,7 +94,7 @@ class _Planner:
             savepoints=tuple(savepoints),
             stale_inputs=tuple(sorted({topic for topic, _ in commits} - current.inputs - everything.internal)),
             force=self.options.force,
-            forgets_topology=self.options.forgets_topology,
+            forgets_topology=self.options.discards_topology,
         )
 
     def _kept_repartition_topics(self, topics: Mapping[str, TopicDescription]) -> frozenset[str]:
@@ -160,10 +160,12 @@ class _Planner:
         kept_inputs = {topic for part in parts for topic in part.inputs} - wanted
         kept_inputs &= self.known.current.inputs | set(keeps)
         reset = self._moves(
-            [topic_partition for name in sorted(wanted) for topic_partition in topics[name].places], commits
+            [topic_partition for name in sorted(wanted) for topic_partition in topics[name].topic_partitions], commits
         )
         kept = self._kept(
-            [topic_partition for name in sorted(kept_inputs) for topic_partition in topics[name].places], commits, keeps
+            [topic_partition for name in sorted(kept_inputs) for topic_partition in topics[name].topic_partitions],
+            commits,
+            keeps,
         )
         tasks = []
         for part in parts:
@@ -287,7 +289,8 @@ class _Planner:
                     remedy="let it be deleted: name it with --internal-topics, or leave that option out",
                 )
         ends = end_offsets(
-            self.admin, [topic_partition for topic in kept.values() for topic_partition in topics[topic].places]
+            self.admin,
+            [topic_partition for topic in kept.values() for topic_partition in topics[topic].topic_partitions],
         )
         return {
             number: {store: ends[topic, number] for store, topic in kept.items()} for number in range(tasks) if kept
@@ -327,7 +330,7 @@ class _Planner:
                     f"{name} has cleanup.policy={policy}, so that the broker deletes no records of it.",
                     remedy="leave it as it is, or add delete to its cleanup.policy for the time of the reset",
                 )
-        topic_partitions = [topic_partition for topic in topics.values() for topic_partition in topic.places]
+        topic_partitions = [topic_partition for topic in topics.values() for topic_partition in topic.topic_partitions]
         begins, ends = begin_offsets(admin, topic_partitions), end_offsets(admin, topic_partitions, End.HIGH_WATERMARK)
         for topic_partition in topic_partitions:
             if begins[topic_partition] < ends[topic_partition]:

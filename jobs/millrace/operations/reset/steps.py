@@ -16,7 +16,7 @@ from millrace.driver.status import ApplicationStatus, DriverIdentity
 from millrace.driver.status_topic import StatusPublisher
 from millrace.install.connection import Connection
 from millrace.install.named_cluster import config_of
-from millrace.kafka.groups import commit_in_place_of
+from millrace.kafka.groups import fence_and_commit
 from millrace.kafka.offsets import begin_offsets
 from millrace.kafka.producer import Offsets
 from millrace.operations import OperationPlan, Step, StepContext, operation
@@ -165,7 +165,7 @@ def _set_offsets(context: StepContext, decided: ResetDecisions) -> Mapping[str, 
             offsets |= {topic_partition: (committed[topic_partition], text) for topic_partition, text in texts.items()}
         return offsets
 
-    commit_in_place_of(
+    fence_and_commit(
         connection.bootstrap_servers,
         decided.transactional_ids,
         read,

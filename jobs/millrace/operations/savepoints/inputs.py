@@ -112,7 +112,7 @@ class Inputs:
         return found
 
     def _starts_of(self, name: str, topic: TopicDescription, problems: list[str]) -> dict[TopicPartition, int]:
-        topic_partitions = topic.places
+        topic_partitions = topic.topic_partitions
         if name not in self._point.partitions or any(key[0] == name for key in self._starts):
             return self._named(topic_partitions)
         if topic.topic_id != self._point.topic_ids[name]:

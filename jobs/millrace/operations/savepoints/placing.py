@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from millrace.driver.savepoint import InputPosition, WaitingRecords
+from millrace.driver.savepoint import InputPosition, UnprocessedRecords
 from millrace.errors import StateError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.kafka.murmur2 import partitions_for
@@ -99,7 +99,7 @@ class Placing:
         yield from _divided(topic, batch, partitions_for(keys, count))
 
     def split_waiting(
-        self, unprocessed: WaitingRecords, batch: RecordBatch
+        self, unprocessed: UnprocessedRecords, batch: RecordBatch
     ) -> Iterator[tuple[TopicPartition, RecordBatch]]:
         """Records of a repartition topic of the savepoint, by the target's partition."""
         topic = full_topic_name(unprocessed.topic, self._application_id, internal=True)

@@ -130,7 +130,9 @@ def plan_restoration(
     mode = RestoreMode.INSTALL if same else RestoreMode.REWRITE
     outputs = admin.describe_topics(sorted(target.topology.external_outputs))
     ends = end_offsets(
-        admin, [topic_partition for topic in outputs.values() for topic_partition in topic.places], End.HIGH_WATERMARK
+        admin,
+        [topic_partition for topic in outputs.values() for topic_partition in topic.topic_partitions],
+        End.HIGH_WATERMARK,
     )
     return OperationPlan(
         operation=KIND,

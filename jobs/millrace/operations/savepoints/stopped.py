@@ -12,7 +12,7 @@ from millrace.install.connection import admin_of
 from millrace.kafka.groups import fence_transactional_ids
 from millrace.kafka.offsets import committed_offsets
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskState
-from millrace.task.recovery import bring_to
+from millrace.task.recovery import restore_to
 from millrace.task.signature import Signature
 from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.topology.layout import start_transactional_id
@@ -55,7 +55,7 @@ def checkpoint_stopped(config: StreamsConfig, topology: FrozenTopology, savepoin
                 settings=config.client_settings("producer."),
             )
         held = {spec.name: _checkpoint_task(spec, directory) for spec in specs}
-        return point.with_waiting(point.describe(directory, held))
+        return point.with_unprocessed(point.describe(directory, held))
     finally:
         lock.release()
 
@@ -89,7 +89,7 @@ def _checkpoint_task(spec: TaskSpec, directory: Path) -> dict[TopicPartition, in
     committed = {topic_partition: commit.offset for topic_partition, commit in found.items()}
     state = TaskState.open(spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(config))
     try:
-        bring_to(state, spec, committed, signature, lambda _: None)
+        restore_to(state, spec, committed, signature, lambda _: None)
         state.checkpoint(directory / spec.name)
     finally:
         state.close()

@@ -57,7 +57,9 @@ def read_by_workers(
         ends: first offset that is not wanted.
     """
     ranges = tuple(
-        (place, start, ends[place]) for place, start in sorted(starts.items()) if place[0] in topics and place in ends
+        (topic_partition, start, ends[topic_partition])
+        for topic_partition, start in sorted(starts.items())
+        if topic_partition[0] in topics and topic_partition in ends
     )
     return spark.range(0, len(ranges), 1, max(1, len(ranges))).mapInArrow(_ReadRanges(config, ranges), _SCHEMA)
 
@@ -72,9 +74,11 @@ class _ReadRanges:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                place, position, end = self.ranges[number]
+                topic_partition, position, end = self.ranges[number]
                 while position < end:
-                    rows, position = read_gap(self.config, (place[0],), place, start=position, end=end)
+                    rows, position = read_gap(
+                        self.config, (topic_partition[0],), topic_partition, start=position, end=end
+                    )
                     if len(rows):
                         yield _as_kafka_rows(rows)
 

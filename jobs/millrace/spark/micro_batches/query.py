@@ -80,7 +80,7 @@ class SparkQuery(SubTopologyQuery):
         self._failure: BaseException | None = None
         self._ends: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._places_with_rest: frozenset[TopicPartition] = frozenset()
+        self._undecided_partitions: frozenset[TopicPartition] = frozenset()
         self._known_ends: Mapping[TopicPartition, int] = {}
         self._uncommitted_since: float | None = None
         self._committed_at: dict[int, float] = {}
@@ -341,16 +341,18 @@ class SparkQuery(SubTopologyQuery):
     def _ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetRange]:
         """The batch's part of each partition. What a task has not committed although no row of it came is empty."""
         return {
-            place: OffsetRange(
-                start=self._ends[place] if place in self._places_with_rest else self._committed[place],
+            topic_partition: OffsetRange(
+                start=self._ends[topic_partition]
+                if topic_partition in self._undecided_partitions
+                else self._committed[topic_partition],
                 end=end,
-                log_end=max(end, self._known_ends.get(place, end)),
+                log_end=max(end, self._known_ends.get(topic_partition, end)),
             )
-            for place, end in ends.items()
+            for topic_partition, end in ends.items()
         }
 
     def _check_partitions(self, ends: Mapping[TopicPartition, int]) -> None:
-        new = sorted(place for place in ends if place not in self._committed)
+        new = sorted(topic_partition for topic_partition in ends if topic_partition not in self._committed)
         # A failed query is planned again only where that helps.
         self._has_new_partitions = bool(new) and not self._plan.sub_topology.stores
         check_new_partitions(self.name, self._plan, new)
@@ -358,7 +360,7 @@ class SparkQuery(SubTopologyQuery):
     def _commit_empty_ranges_if_due(self, *, any_rows: bool) -> None:
         """Input without records is committed at once when nothing else happens, otherwise after a while."""
         now = time.monotonic()
-        if all(self._committed[place] >= end for place, end in self._ends.items()):
+        if all(self._committed[topic_partition] >= end for topic_partition, end in self._ends.items()):
             self._uncommitted_since = None
             return
         self._uncommitted_since = self._uncommitted_since or now
@@ -422,17 +424,17 @@ class SparkQuery(SubTopologyQuery):
         records = 0
         for result in results:
             positions.update(result.positions)
-            if any(self._committed[place] != offset for place, offset in result.positions.items()):
+            if any(self._committed[topic_partition] != offset for topic_partition, offset in result.positions.items()):
                 self._committed_at[_number(result.task)] = time.monotonic()
             self._punctuations.set(_number(result.task), result.next_punctuation_ms)
             hosts[result.task] = result.worker
             if result.statistics is not None:
                 records += result.statistics.records_in
                 self._hooks.on_statistics(result.statistics)
-        moved = any(self._committed[place] != offset for place, offset in positions.items())
+        moved = any(self._committed[topic_partition] != offset for topic_partition, offset in positions.items())
         self._committed.update(positions)
-        rest = {place for result in results if result.undecided for place in result.positions}
-        self._places_with_rest = (self._places_with_rest - positions.keys()) | rest
+        undecided = {topic_partition for result in results if result.undecided for topic_partition in result.positions}
+        self._undecided_partitions = (self._undecided_partitions - positions.keys()) | undecided
         self._set_progress(
             positions=dict(self._committed),
             last_commit_at=time.time() if moved else self._progress.last_commit_at,

@@ -15,8 +15,8 @@ from millrace.kafka.java_clients import java_consumer
 from millrace.kafka.record_limits import NO_TIMESTAMP
 from millrace.spark.micro_batches.own_source import TIMESTAMP_MS, read_by_workers
 from millrace.topology.nodes import SourceNode
+from millrace.topology.parts import SubTopology, full_topic_name
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import SubTopology, full_topic_name
 
 NEEDED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
@@ -193,7 +193,7 @@ def _for_tasks(frame: DataFrame, topics: tuple[str, ...]) -> DataFrame:
         _headers_as_json().alias("headers"),
     ]
     if len(topics) > 1:
-        columns.append(_place_of_topic(topics).alias("topic"))
+        columns.append(_index_of_topic(topics).alias("topic"))
     return frame.select(*columns)
 
 
@@ -218,8 +218,8 @@ def _headers_as_json() -> Column:
     )
 
 
-def _place_of_topic(topics: tuple[str, ...]) -> Column:
-    place = F.when(F.col("topic") == topics[0], 0)
+def _index_of_topic(topics: tuple[str, ...]) -> Column:
+    index = F.when(F.col("topic") == topics[0], 0)
     for number, topic in enumerate(topics[1:], start=1):
-        place = place.when(F.col("topic") == topic, number)
-    return place
+        index = index.when(F.col("topic") == topic, number)
+    return index

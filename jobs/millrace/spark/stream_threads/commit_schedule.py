@@ -100,18 +100,18 @@ class CommitSchedule:
 
     def due_in(self, now: float, read: TaskInput) -> float:
         """Returns the seconds until the next batch; infinite where there is nothing to do."""
-        waits = [self._recommit_at - now]
+        delays_s = [self._recommit_at - now]
         if self._punctuation_ms is not None:
-            waits.append((self._punctuation_ms - self._wall_clock_ms()) / 1000)
+            delays_s.append((self._punctuation_ms - self._wall_clock_ms()) / 1000)
         decidable_in = read.decidable_in(now)
         if decidable_in > 0 and decidable_in != float("inf"):
-            waits.append(decidable_in)
+            delays_s.append(decidable_in)
         elif decidable_in == 0:
-            waits.append(0.0 if self._asked or read.is_full else self._filled_in(now, read))
+            delays_s.append(0.0 if self._asked or read.is_full else self._filled_in(now, read))
         elif read.has_passed_markers:
             moved_at = now if self._moved_at is None else self._moved_at
-            waits.append(0.0 if self._asked else moved_at + IDLE_COMMIT_S - now)
-        return max(0.0, min(waits))
+            delays_s.append(0.0 if self._asked else moved_at + IDLE_COMMIT_S - now)
+        return max(0.0, min(delays_s))
 
     def _filled_in(self, now: float, read: TaskInput) -> float:
         """Seconds until what is buffered and not full is a batch."""

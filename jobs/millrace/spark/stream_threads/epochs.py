@@ -15,7 +15,7 @@ from millrace.spark.stream_threads.run_thread import RunThread
 from millrace.spark.stream_threads.slots import EpochSize, SizeOfEpoch
 from millrace.spark.streaming_run import StreamingRun
 
-_REST_S = 3.0
+_TASKS_END_LIMIT_S = 3.0
 """How long the Spark tasks of an epoch may run on once its threads have left the driver, seconds."""
 
 _log = structlog.get_logger(__name__)
@@ -97,14 +97,14 @@ class Epochs:
             _log.warning("Spark does not say which stream threads it runs", query=self.name, problem=str(error))
             return ()
 
-    def end_rest(self, epoch: int | None) -> None:
+    def end_remaining_tasks(self, epoch: int | None) -> None:
         """Returns once an epoch is over whose threads have left; what never came to the driver is cancelled.
 
         Args:
             epoch: number of the epoch.
         """
         with self._changed:
-            if epoch is None or self._changed.wait_for(lambda: self._running != epoch, _REST_S):
+            if epoch is None or self._changed.wait_for(lambda: self._running != epoch, _TASKS_END_LIMIT_S):
                 return
             self._cancelled = epoch
         query = self._run.query

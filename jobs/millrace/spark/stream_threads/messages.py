@@ -106,7 +106,7 @@ class Hello:
         return f"{self.host}/{self.pid}/{self.process_start}"
 
     @property
-    def place(self) -> tuple[str, str]:
+    def disk(self) -> tuple[str, str]:
         """The disk that it keeps stores on."""
         return self.host, self.state_dir
 

@@ -13,7 +13,7 @@ from millrace.spark.stream_threads.thread_task import Activity, Ended, ThreadTas
 @dataclass
 class _Command:
     message: Act | CommitNow
-    waiting: set[str]
+    remaining: set[str]
     answers: dict[str, object] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
     problem: Exception | None = None
@@ -46,9 +46,9 @@ class PendingCommands:
             if task is None or task.leaving:
                 command.missing.add(name)
             elif isinstance(message, Act):
-                command.waiting.add(name)
+                command.remaining.add(name)
             elif task.activity is Activity.PROCESSING or (task.has_uncommitted(now) and not task.paused):
-                command.waiting.add(name)
+                command.remaining.add(name)
                 task.ask_for_commit()
         self._commands.append(command)
         self._answer()
@@ -56,15 +56,15 @@ class PendingCommands:
     def action_for(self, name: str) -> Act | None:
         """Returns what a task is to do next, in the order of the commands."""
         for command in self._commands:
-            if isinstance(command.message, Act) and name in command.waiting:
+            if isinstance(command.message, Act) and name in command.remaining:
                 return command.message
         return None
 
     def acted(self, name: str, ended: Ended) -> None:
         """A task has done what :meth:`action_for` said."""
         for command in self._commands:
-            if isinstance(command.message, Act) and name in command.waiting:
-                command.waiting.discard(name)
+            if isinstance(command.message, Act) and name in command.remaining:
+                command.remaining.discard(name)
                 command.problem = command.problem or ended.error
                 command.answers[name] = ended.answer
                 break
@@ -74,26 +74,26 @@ class PendingCommands:
         """A task has committed."""
         for command in self._commands:
             if isinstance(command.message, CommitNow):
-                command.waiting.discard(name)
+                command.remaining.discard(name)
         self._answer()
 
     def discard(self, name: str) -> None:
         """A task is gone."""
         for command in self._commands:
-            if name in command.waiting:
-                command.waiting.discard(name)
+            if name in command.remaining:
+                command.remaining.discard(name)
                 command.missing.add(name)
         self._answer()
 
     def end(self) -> None:
         """Nothing more is done: what is still to be done is answered so."""
         for command in self._commands:
-            command.missing |= command.waiting
-            command.waiting.clear()
+            command.missing |= command.remaining
+            command.remaining.clear()
         self._answer()
 
     def _answer(self) -> None:
-        for command in [each for each in self._commands if not each.waiting]:
+        for command in [each for each in self._commands if not each.remaining]:
             self._commands.remove(command)
             self._send(
                 Answer(

@@ -24,7 +24,7 @@ from millrace.spark.stream_threads.connection import CoordinatorConnection, Coor
 from millrace.spark.stream_threads.held_task import HeldThreadTask
 from millrace.spark.stream_threads.messages import Assignment, HeldState, HeldTask, Hello
 from millrace.spark.stream_threads.standby_copies import StandbyCopies
-from millrace.spark.stream_threads.task_input import WAITS_FOR_NOTHING
+from millrace.spark.stream_threads.task_input import TASK_IDLE_DISABLED
 from millrace.spark.stream_threads.thread import StreamThread
 from millrace.spark.stream_threads.thread_limits import ThreadLimits
 from millrace.spark.stream_threads.thread_task import OpenTask, TaskSettings
@@ -218,7 +218,7 @@ def task_settings(plan: QueryPlan) -> TaskSettings:
         recommit_s=plan.offsets_retention_s / 4,
         most_records=MOST_RECORDS if most is None else max(1, most // plan.tasks),
         wall_clock_ms=lambda: time.time() * 1000,
-        idle_s=WAITS_FOR_NOTHING if idle_ms < 0 else idle_ms / 1000,
+        idle_s=TASK_IDLE_DISABLED if idle_ms < 0 else idle_ms / 1000,
         most_buffered=config.buffered_records_per_partition,
         merges=any(store.is_in_record_cache for store in plan.sub_topology.stores),
     )

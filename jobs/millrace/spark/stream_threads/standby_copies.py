@@ -74,7 +74,7 @@ class StandbyCopies:
         self._wanted: dict[str, Assignment] = {}
         self._followers: dict[str, StandbyFollower] = {}
         self._ending: list[StandbyFollower] = []
-        self._given_up: set[str] = set()
+        self._released: set[str] = set()
         self._retry_at: dict[str, float] = {}
         self._problems: dict[str, str] = {}
 
@@ -83,7 +83,7 @@ class StandbyCopies:
         wanted = {each.task: each for each in assignments}
         with self._guard:
             for name in [name for name, each in self._wanted.items() if wanted.get(name) != each]:
-                self._given_up.discard(name)
+                self._released.discard(name)
                 self._problems.pop(name, None)
                 self._retry_at.pop(name, None)
                 if (follower := self._followers.pop(name, None)) is not None:
@@ -110,7 +110,7 @@ class StandbyCopies:
                 if each.task.directory == directory and each.state != _NOT_OPEN
             ]
             for name, _ in found:
-                self._given_up.add(name)
+                self._released.add(name)
                 del self._followers[name]
             ending = [*self._ending, *(each for _, each in found)]
         for each in ending:
@@ -135,7 +135,7 @@ class StandbyCopies:
         now = self._clock()
         for name, assignment in self._wanted.items():
             follower = self._followers.get(name)
-            if (follower is not None and follower.is_active) or name in self._given_up or name in ending:
+            if (follower is not None and follower.is_active) or name in self._released or name in ending:
                 continue
             if now < self._retry_at.get(name, now):
                 continue

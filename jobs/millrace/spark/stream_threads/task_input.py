@@ -19,7 +19,7 @@ MOST_BATCH_BYTES = 256 * 1024 * 1024
 """Most bytes of keys and values of one partition that a batch takes: a column of bytes holds less than 2 GiB, and a
 task needs several times what it is given."""
 
-WAITS_FOR_NOTHING = -1.0
+TASK_IDLE_DISABLED = -1.0
 """As time to idle: what is buffered is processed, whatever the broker has of the other inputs."""
 
 BACKLOG_RECORDS = 1_000
@@ -121,7 +121,7 @@ class TaskInput:
         committed: committed offset of each, where reading begins.
         most_records: most records of one partition that a batch takes.
         idle_s: how long records wait for producers of another input of which nothing is there, seconds
-            (``max.task.idle.ms``, KIP-695); 0 waits only for what is on the broker, :data:`WAITS_FOR_NOTHING` for
+            (``max.task.idle.ms``, KIP-695); 0 waits only for what is on the broker, :data:`TASK_IDLE_DISABLED` for
             nothing at all.
         most_buffered: records of one partition at which it is read no further; ``None`` for two batches.
     """
@@ -143,8 +143,11 @@ class TaskInput:
         """How much of one partition may be buffered, bytes of keys and values."""
         self.most_rows: int | None = None
         """Most rows that a batch takes over all partitions (one of each, if that is more); ``None`` for any number."""
-        self._committed = {place: committed[place] for place in inputs}
-        self._partitions = {place: _Partition(self._topics.index(place[0]), committed[place]) for place in inputs}
+        self._committed = {topic_partition: committed[topic_partition] for topic_partition in inputs}
+        self._partitions = {
+            topic_partition: _Partition(self._topics.index(topic_partition[0]), committed[topic_partition])
+            for topic_partition in inputs
+        }
 
     def add(self, columns: ReadColumns) -> None:
         """Takes what a reader has read of one of the partitions."""
@@ -178,12 +181,12 @@ class TaskInput:
     @property
     def positions(self) -> dict[TopicPartition, int]:
         """The next offset to read of each partition."""
-        return {place: partition.position for place, partition in self._partitions.items()}
+        return {topic_partition: partition.position for topic_partition, partition in self._partitions.items()}
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
         """End of each partition whose end is known."""
-        return {place: each.position for place, each in self._partitions.items() if each.at_end}
+        return {topic_partition: each.position for topic_partition, each in self._partitions.items() if each.at_end}
 
     @property
     def records(self) -> int:
@@ -226,8 +229,8 @@ class TaskInput:
         """
         most_records = min(2 * self.most_records, self._most_buffered or 2 * self.most_records)
         return [
-            place
-            for place, partition in self._partitions.items()
+            topic_partition
+            for topic_partition, partition in self._partitions.items()
             if partition.records >= most_records or partition.size_bytes >= self.most_bytes
         ]
 
@@ -241,7 +244,7 @@ class TaskInput:
         """
         if not self.records:
             return float("inf")
-        if len(self._partitions) == 1 or self._idle_s == WAITS_FOR_NOTHING:
+        if len(self._partitions) == 1 or self._idle_s == TASK_IDLE_DISABLED:
             return 0.0
         return max(self._empty_for(partition, now) for partition in self._partitions.values())
 
@@ -258,7 +261,7 @@ class TaskInput:
 
     def _has_more(self, partition: _Partition, now: float, *, taken_whole: bool) -> bool:
         """Whether records behind those that a batch takes of a partition may be older than others of the batch."""
-        if self._idle_s == WAITS_FOR_NOTHING:
+        if self._idle_s == TASK_IDLE_DISABLED:
             # Those that are buffered are there, and nothing is waited for.
             return not taken_whole
         if not (taken_whole and partition.at_end):
@@ -269,7 +272,8 @@ class TaskInput:
     def has_passed_markers(self) -> bool:
         """Whether only positions have moved, over markers or aborted records, and no record is buffered."""
         return not self.records and any(
-            partition.position > self._committed[place] for place, partition in self._partitions.items()
+            partition.position > self._committed[topic_partition]
+            for topic_partition, partition in self._partitions.items()
         )
 
     def batch(self, now: float) -> tuple[list[InputBatch], dict[TopicPartition, OffsetRange]]:
@@ -284,14 +288,14 @@ class TaskInput:
         rows: list[InputBatch] = []
         ranges = {}
         most_rows = self._rows_of_each()
-        for place, partition in self._partitions.items():
-            taken, position = self._take(partition, most_rows.get(place))
+        for topic_partition, partition in self._partitions.items():
+            taken, position = self._take(partition, most_rows.get(topic_partition))
             rows += taken
             whole = sum(map(len, taken)) == partition.records
-            end = self._committed[place] if position is None else position
+            end = self._committed[topic_partition] if position is None else position
             end = max(end, partition.position) if whole else end
             has_more = self._has_more(partition, now, taken_whole=whole)
-            ranges[place] = OffsetRange(self._committed[place], end, end + 1 if has_more else end)
+            ranges[topic_partition] = OffsetRange(self._committed[topic_partition], end, end + 1 if has_more else end)
         return rows, ranges
 
     def _take(self, partition: _Partition, most_rows: int | None) -> tuple[list[InputBatch], int | None]:
@@ -322,12 +326,12 @@ class TaskInput:
         """
         if self.most_rows is None:
             return {}
-        filled = {place: each.records for place, each in self._partitions.items() if each.records}
+        filled = {topic_partition: each.records for topic_partition, each in self._partitions.items() if each.records}
         most: dict[TopicPartition, int] = {}
         remaining = self.most_rows
-        for place in sorted(filled, key=lambda each: filled[each]):
-            most[place] = min(filled[place], max(1, remaining // (len(filled) - len(most))))
-            remaining = max(0, remaining - most[place])
+        for topic_partition in sorted(filled, key=lambda each: filled[each]):
+            most[topic_partition] = min(filled[topic_partition], max(1, remaining // (len(filled) - len(most))))
+            remaining = max(0, remaining - most[topic_partition])
         return most
 
     def commit_to(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -336,14 +340,15 @@ class TaskInput:
         Raises:
             AssertionError: a position is beyond what was read, or behind what was committed.
         """
-        for place, position in positions.items():
-            partition = self._partitions[place]
-            if not self._committed[place] <= position <= max(partition.position, self._committed[place]):
+        for topic_partition, position in positions.items():
+            partition, before = self._partitions[topic_partition], self._committed[topic_partition]
+            if not before <= position <= max(partition.position, before):
+                topic, number = topic_partition
                 raise AssertionError(
-                    f"{place[0]}-{place[1]} was committed at {position}, but was at {self._committed[place]} and read "
+                    f"{topic}-{number} was committed at {position}, but was at {before} and read "
                     f"to {partition.position}."
                 )
-            self._committed[place] = position
+            self._committed[topic_partition] = position
             self._drop_before(partition, position)
 
     @staticmethod

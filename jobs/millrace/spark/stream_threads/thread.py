@@ -105,7 +105,7 @@ class StreamThread:
         self._has_commits = False
         self._ending: str | None = None
         self._timing = LoopTiming(clock())
-        self._rested = True
+        self._paced = True
 
     def run(self) -> str:
         """Runs until the driver ends the thread.
@@ -132,7 +132,7 @@ class StreamThread:
         """One turn of the loop."""
         self._take_messages(0.0)
         self._take_ended()
-        self._begin_what_is_due()
+        self._begin_due_work()
         if self._ending is None:
             self._read()
         self._report_if_due()
@@ -228,7 +228,7 @@ class StreamThread:
     def _opened(self, task: ThreadTask, ended: Ended) -> None:
         assert ended.outcome is not None
         self._count(task, ended.outcome)
-        starts = {place: ended.outcome.positions[place] for place in task.task.inputs}
+        starts = {topic_partition: ended.outcome.positions[topic_partition] for topic_partition in task.task.inputs}
         self._owners.update(dict.fromkeys(starts, task))
         task.suspended.clear()
         self._reader.assign(starts)
@@ -296,14 +296,14 @@ class StreamThread:
         self._commands.discard(task.name)
 
     def _read_no_more(self, task: ThreadTask) -> None:
-        own = [place for place, owner in self._owners.items() if owner is task]
-        for place in own:
-            del self._owners[place]
+        own = [topic_partition for topic_partition, owner in self._owners.items() if owner is task]
+        for topic_partition in own:
+            del self._owners[topic_partition]
         if own:
             self._reader.unassign(own)
             self._limits.share(self._tasks.values())
 
-    def _begin_what_is_due(self) -> None:
+    def _begin_due_work(self) -> None:
         now = self._clock()
         for task in self._tasks.values():
             if task.is_busy:
@@ -336,11 +336,11 @@ class StreamThread:
         if not self._owners:
             self._take_messages(min(wait_s, limit_s))
             return
-        if not self._rested:
-            rest_s = min(_PACE_S, wait_s)
-            self._rested = True
-            if rest_s > 0:
-                self._take_messages(rest_s)
+        if not self._paced:
+            pace_s = min(_PACE_S, wait_s)
+            self._paced = True
+            if pace_s > 0:
+                self._take_messages(pace_s)
                 return
         self._poll(wait_s)
 
@@ -363,13 +363,15 @@ class StreamThread:
             if full := set(task.input.overflowing()) - task.suspended:
                 self._reader.pause(full)
                 task.suspended |= full
-        self._rested = not 0 < brought < _FEW_RECORDS
+        self._paced = not 0 < brought < _FEW_RECORDS
         self._timing.polled(now - began, brought_records=brought > 0)
 
     def _reading_failed(self, error: MillraceError) -> None:
         """The input of a task cannot be read: it is closed, with what the broker says of why."""
-        place = self._reader.failed
-        tasks = list(self._tasks.values()) if place is None else [self._owners[place]] if place in self._owners else []
+        failed = self._reader.failed
+        tasks = (
+            list(self._tasks.values()) if failed is None else [self._owners[failed]] if failed in self._owners else []
+        )
         for task in tasks:
             if task.activity is Activity.READY or task.is_busy:
                 task.wait()

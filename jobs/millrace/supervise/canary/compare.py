@@ -138,7 +138,7 @@ def _wait_until_level(
 
 def _lag(admin: KafkaAdmin, group: str, inputs: Iterable[str], internal: Iterable[str]) -> int:
     topics = admin.describe_topics(sorted({*inputs, *internal}))
-    topic_partitions = {name: list(topic.places) for name, topic in topics.items()}
+    topic_partitions = {name: list(topic.topic_partitions) for name, topic in topics.items()}
     # First the commits: only then is everything that they sent on between the tasks inside the ends. A commit may be
     # seen before its marker is written, so what only the application itself writes is read to the high watermark.
     commits = committed_offsets(
@@ -164,7 +164,9 @@ def _starts(
     admin: KafkaAdmin, topics: Iterable[str], begins: Mapping[str, Mapping[int, int]]
 ) -> dict[TopicPartition, int]:
     topic_partitions = [
-        topic_partition for topic in admin.describe_topics(sorted(topics)).values() for topic_partition in topic.places
+        topic_partition
+        for topic in admin.describe_topics(sorted(topics)).values()
+        for topic_partition in topic.topic_partitions
     ]
     ends = end_offsets(admin, topic_partitions, End.HIGH_WATERMARK)
     return {

@@ -5,7 +5,7 @@ from millrace.supervise.upgrade.execute import (
     is_upgrade_to,
     resume_upgrade,
     upgrade,
-    wait_for_whoever_carries_out,
+    wait_for_running_operation,
 )
 from millrace.supervise.upgrade.plan import UpgradePlan, plan_upgrade
 from millrace.supervise.upgrade.rollback import rollback
@@ -18,5 +18,5 @@ __all__ = [
     "resume_upgrade",
     "rollback",
     "upgrade",
-    "wait_for_whoever_carries_out",
+    "wait_for_running_operation",
 ]

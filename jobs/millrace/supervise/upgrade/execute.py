@@ -78,7 +78,7 @@ def is_being_executed(directory: ApplicationDirectory) -> bool:
     return False
 
 
-def wait_for_whoever_carries_out(directory: ApplicationDirectory) -> None:
+def wait_for_running_operation(directory: ApplicationDirectory) -> None:
     """Returns once no living process executes an operation of the application."""
     descriptor = lock_file(directory.operations_lock, waits=True)
     assert descriptor is not None

@@ -110,7 +110,7 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
     )
     admin = connection.administrator()
     found = admin.describe_topics(sorted(known.current.inputs)).values()
-    topic_partitions = [topic_partition for topic in found for topic_partition in topic.places]
+    topic_partitions = [topic_partition for topic in found for topic_partition in topic.topic_partitions]
     committed = committed_offsets(admin, config.application_id, topic_partitions)
     fresh = [topic_partition for topic_partition in topic_partitions if topic_partition not in committed]
     latest = _read_from_the_end(topology, config.application_id, config.auto_offset_reset)
@@ -118,7 +118,7 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
         **begin_offsets(admin, [topic_partition for topic_partition in fresh if topic_partition[0] not in latest]),
         **end_offsets(admin, [topic_partition for topic_partition in fresh if topic_partition[0] in latest]),
     }
-    options = ResetOptions(to=ToOffsets(starts), keeps_waiting=True, forgets_topology=True)
+    options = ResetOptions(to=ToOffsets(starts), keeps_waiting=True, discards_topology=True)
     return decide(known, options)
 
 

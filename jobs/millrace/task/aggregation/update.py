@@ -69,7 +69,7 @@ class AggregateUpdate:
         by_row = np.argsort(self.rows).astype(np.int64)
         return AggregateUpdate(
             self.rows[by_row],
-            [self.stored[place] for place in by_row.tolist()],
+            [self.stored[index] for index in by_row.tolist()],
             self.results.take(by_row),
             self.timestamps[by_row],
         )
@@ -128,8 +128,8 @@ def update_aggregates(
         present = np.array([new is not None for new in stored])
         timestamps = _running_timestamps(floor, groups.ids[called], records.timestamps[called], present)
         if not every_update:
-            places = sorted({group: place for place, group in enumerate(groups.ids[called].tolist())}.values())
-            called, timestamps, stored = called[places], timestamps[places], [stored[place] for place in places]
+            lasts = sorted({group: index for index, group in enumerate(groups.ids[called].tolist())}.values())
+            called, timestamps, stored = called[lasts], timestamps[lasts], [stored[index] for index in lasts]
         # Read back, since an adder may change the aggregate that it was given in place.
         results = from_bytes(stored, serde)
     else:

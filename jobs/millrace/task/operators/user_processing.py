@@ -57,17 +57,17 @@ class UserProcessor(Processor):
             headers,
             records.origin.tolist(),
             records.order[0].tolist(),
-            repeat(None, len(records)) if records.places is None else records.places,
+            repeat(None, len(records)) if records.positions is None else records.positions,
             strict=True,
         )
         self._seen_row = int(records.order[0][0])
-        for number, (key, value, timestamp, header, origin, row, place) in enumerate(rows):
+        for number, (key, value, timestamp, header, origin, row, position) in enumerate(rows):
             if self._node in self._runtime.fresh:
                 self._punctuate_before(row)
             self._seen_row = max(row, 0)
             forwards.begin(number)
             self._key = key
-            with self._runtime.at(timestamp_ms=timestamp, origin=origin, row=row, place=place):
+            with self._runtime.at(timestamp_ms=timestamp, origin=origin, row=row, position=position):
                 try:
                     process(self._record_type(key, value, timestamp, tuple(header or ())))
                 except Exception as error:
@@ -89,7 +89,7 @@ class UserProcessor(Processor):
 
     def _call(self, punctuation: Punctuation, now_ms: int, row: int) -> None:
         assert self._forwards is not None
-        self._forwards.begin(NO_ROW, (row, self._runtime.next_place()))
+        self._forwards.begin(NO_ROW, (row, self._runtime.next_ordinal()))
         with self._runtime.at(timestamp_ms=now_ms, origin=NO_ROW, row=row):
             try:
                 punctuation.callback(now_ms)
@@ -155,15 +155,15 @@ class UserProcessor(Processor):
         runtime = self._runtime
         assert runtime.walk is not None
         key, forwards = self._key, self._forwards
-        place = np.array([max(runtime.row, 0)], dtype=np.int64)
+        order = np.array([max(runtime.row, 0)], dtype=np.int64)
         one = Records(
             Column(objects=[record.key]),
             Column(objects=[record.value]),
             np.array([record.timestamp], dtype=np.int64),
             np.array([runtime.origin], dtype=np.int64),
-            (place,),
+            (order,),
             object_array([list(record.headers)]) if record.headers else None,
-            places=None if runtime.place is None else object_array([runtime.place]),
+            positions=None if runtime.position is None else object_array([runtime.position]),
         )
         try:
             runtime.walk(self._node, one, child)

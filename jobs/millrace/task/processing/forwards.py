@@ -26,21 +26,21 @@ class Forwards:
         self._targets: list[str | None] = []
         self._rows: list[int] = []
         self._ordinals: list[int] = []
-        self._places: list[tuple[int, int]] = []
+        self._punctuation_orders: list[tuple[int, int]] = []
         self._row = NO_ROW
-        self._place = (0, 0)
+        self._punctuation_order = (0, 0)
         self._ordinal = 0
 
-    def begin(self, row: int, place: tuple[int, int] = (0, 0)) -> None:
-        """What comes now belongs to ``row`` of the records, or, with ``NO_ROW``, to a punctuation with a place."""
-        self._row, self._place, self._ordinal = row, place, 0
+    def begin(self, row: int, punctuation_order: tuple[int, int] = (0, 0)) -> None:
+        """What comes now belongs to ``row`` of the records, or, with ``NO_ROW``, to a punctuation with an order."""
+        self._row, self._punctuation_order, self._ordinal = row, punctuation_order, 0
 
     def add(self, record: Any, child: str | None) -> None:
         """Takes a record for one child or, with ``None``, for all."""
         self._records.append(record)
         self._targets.append(child)
         self._rows.append(self._row)
-        self._places.append(self._place)
+        self._punctuation_orders.append(self._punctuation_order)
         self._ordinals.append(self._ordinal)
         self._ordinal += 1
 
@@ -73,15 +73,15 @@ class Forwards:
             np.full(len(rows), NO_ROW, dtype=np.int64) if parents is None else _taken(parents.origin, rows),
             self._order(parents, rows),
             object_array(headers) if any(headers) else None,
-            places=self._record_places(parents, rows),
+            positions=self._record_positions(parents, rows),
         )
 
     @staticmethod
-    def _record_places(parents: Records | None, rows: IntArray) -> ObjectArray | None:
-        """The places of the parents; a record that a punctuation forwards has none."""
-        if parents is None or parents.places is None:
+    def _record_positions(parents: Records | None, rows: IntArray) -> ObjectArray | None:
+        """The positions of the parents; a record that a punctuation forwards has none."""
+        if parents is None or parents.positions is None:
             return None
-        return object_array([None if row == NO_ROW else parents.places[row] for row in rows.tolist()])
+        return object_array([None if row == NO_ROW else parents.positions[row] for row in rows.tolist()])
 
     def _order(self, parents: Records | None, rows: IntArray) -> tuple[IntArray, ...]:
         ordinals = np.array(self._ordinals, dtype=np.int64)
@@ -94,9 +94,9 @@ class Forwards:
         if parents is not None:
             for level in range(levels):
                 columns[level] = _taken(parents.order[level], rows)
-        places = np.array(self._places, dtype=np.int64)
-        columns[0][of_punctuations] = places[of_punctuations, 0]
-        columns[1][of_punctuations] = places[of_punctuations, 1]
+        orders = np.array(self._punctuation_orders, dtype=np.int64)
+        columns[0][of_punctuations] = orders[of_punctuations, 0]
+        columns[1][of_punctuations] = orders[of_punctuations, 1]
         for column in columns[2:]:
             column[of_punctuations] = 0
         return (*columns, ordinals)

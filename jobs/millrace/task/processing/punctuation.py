@@ -48,7 +48,7 @@ class Punctuation:
 class PunctuationQueue:
     """Punctuations by the time at which they are due.
 
-    Java's ``PriorityQueue`` decides between those that are due together by the place in its heap, so the heap is
+    Java's ``PriorityQueue`` decides between those that are due together by the index in its heap, so the heap is
     followed here step by step.
     """
 
@@ -62,14 +62,14 @@ class PunctuationQueue:
         """Adds one."""
         heap = self._heap
         heap.append(punctuation)
-        place = len(heap) - 1
-        while place > 0:
-            parent = (place - 1) // 2
+        index = len(heap) - 1
+        while index > 0:
+            parent = (index - 1) // 2
             if punctuation.due_ms >= heap[parent].due_ms:
                 break
-            heap[place] = heap[parent]
-            place = parent
-        heap[place] = punctuation
+            heap[index] = heap[parent]
+            index = parent
+        heap[index] = punctuation
 
     def next_due_ms(self) -> int | None:
         """Returns when the first is due; ``None`` where there is none."""
@@ -90,14 +90,14 @@ class PunctuationQueue:
         heap = self._heap
         first, last = heap[0], heap.pop()
         if heap:
-            place, half = 0, len(heap) // 2
-            while place < half:
-                child = 2 * place + 1
+            index, half = 0, len(heap) // 2
+            while index < half:
+                child = 2 * index + 1
                 if child + 1 < len(heap) and heap[child].due_ms > heap[child + 1].due_ms:
                     child += 1
                 if last.due_ms <= heap[child].due_ms:
                     break
-                heap[place] = heap[child]
-                place = child
-            heap[place] = last
+                heap[index] = heap[child]
+                index = child
+            heap[index] = last
         return first

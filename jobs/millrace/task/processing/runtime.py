@@ -37,7 +37,7 @@ class ProcessingRuntime:
     Attributes:
         timestamp_ms: event time of the record at hand, or of the punctuation, milliseconds.
         origin: the row of the task's input that the record came from, or ``NO_ROW``.
-        place: topic, partition and offset of a record that waited for others; ``None``: those of ``origin``.
+        position: topic, partition and offset of a record that waited for others; ``None``: those of ``origin``.
         scans: what processors read of stores and have not read to the end.
         walk: forwards records at once, where the task runs record by record; otherwise ``None``.
         fatal: what ended the batch below a processor that forwarded; it must not be taken for that processor's error.
@@ -51,10 +51,10 @@ class ProcessingRuntime:
         self._row = NO_ROW
         self._segment = (0, 0)
         self._in_segment = False
-        self._places = AFTER_THE_ROW
+        self._ordinal = AFTER_THE_ROW
         self.timestamp_ms = UNKNOWN_TIME
         self.origin = NO_ROW
-        self.place: RecordPosition | None = None
+        self.position: RecordPosition | None = None
         self.walk: Walk | None = None
         self.scans = OpenScans()
         self.fatal: Exception | None = None
@@ -64,29 +64,29 @@ class ProcessingRuntime:
     # ---- the record at hand
 
     @contextmanager
-    def at(self, *, timestamp_ms: int, origin: int, row: int, place: RecordPosition | None = None) -> Iterator[None]:
+    def at(self, *, timestamp_ms: int, origin: int, row: int, position: RecordPosition | None = None) -> Iterator[None]:
         """While a record, or a punctuation, is processed.
 
         Args:
             timestamp_ms: its event time, or the time of the punctuation, milliseconds.
             origin: as the attribute.
             row: the row of the input whose turn it is.
-            place: as the attribute.
+            position: as the attribute.
         """
-        before = self.timestamp_ms, self.origin, self._row, self.place
-        self.timestamp_ms, self.origin, self._row, self.place = timestamp_ms, origin, row, place
+        before = self.timestamp_ms, self.origin, self._row, self.position
+        self.timestamp_ms, self.origin, self._row, self.position = timestamp_ms, origin, row, position
         try:
             yield
         finally:
-            self.timestamp_ms, self.origin, self._row, self.place = before
+            self.timestamp_ms, self.origin, self._row, self.position = before
 
     def metadata(self) -> RecordMetadata | None:
         """Returns where the record at hand came from."""
-        if self.place is not None:
-            return RecordMetadata(*self.place)
+        if self.position is not None:
+            return RecordMetadata(*self.position)
         if self.origin == NO_ROW or self._batch is None:
             return None
-        return RecordMetadata(*self._batch.place(self.origin))
+        return RecordMetadata(*self._batch.position(self.origin))
 
     def raise_fatal(self) -> None:
         """Raises what ended the batch, even where a processor caught it."""
@@ -130,7 +130,7 @@ class ProcessingRuntime:
         """A batch begins."""
         self._batch = batch
         self._row_times = None
-        self._places = AFTER_THE_ROW
+        self._ordinal = AFTER_THE_ROW
 
     def end_batch(self) -> None:
         """A batch is through, or failed."""
@@ -184,10 +184,10 @@ class ProcessingRuntime:
         assert self._row_times is not None
         return int(self._row_times[row])
 
-    def next_place(self) -> int:
+    def next_ordinal(self) -> int:
         """Second order column for what the next punctuation forwards."""
-        self._places += 1
-        return self._places
+        self._ordinal += 1
+        return self._ordinal
 
     # ---- punctuations
 

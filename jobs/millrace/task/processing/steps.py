@@ -114,16 +114,16 @@ class Steps:
             start = end
 
     def _process_rows(self, walker: Walker, sources: Pending, rows: int, pending: Pending) -> None:
-        place_of = {
-            row: (name, place)
+        source_of = {
+            row: (name, index)
             for name, (records,) in sources.items()
-            for place, row in enumerate(records.origin.tolist())
+            for index, row in enumerate(records.origin.tolist())
         }
         for row in range(rows):
             end = self._runtime.begin_segment(row, by_row=True)
-            if row in place_of:
-                name, place = place_of[row]
-                walker.forward(name, sources[name][0].take(np.array([place], dtype=np.int64)), None)
+            if row in source_of:
+                name, index = source_of[row]
+                walker.forward(name, sources[name][0].take(np.array([index], dtype=np.int64)), None)
             self._end_segment(end, pending)
 
     def _end_segment(self, end: int, pending: Pending) -> None:

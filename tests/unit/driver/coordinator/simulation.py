@@ -323,13 +323,13 @@ class World:
             found.append(f"threads have {counts} tasks")
         if len(working) != self.slots:
             found.append(f"{len(working)} threads")
-        places = {each.hello.place for each in working}
+        disks = {each.hello.disk for each in working}
         for task in sorted(wanted) if not found else []:
             (owner,) = [each for each in working if task in each.tasks]
             keepers = [each for each in self.coordinator.members if task in each.standbys]
-            if [each.hello.place for each in keepers] and owner.hello.place in {each.hello.place for each in keepers}:
+            if [each.hello.disk for each in keepers] and owner.hello.disk in {each.hello.disk for each in keepers}:
                 found.append(f"{task} has its copy on its own disk")
-            if len(keepers) != min(1, len(places) - 1):
+            if len(keepers) != min(1, len(disks) - 1):
                 found.append(f"{task} has {len(keepers)} copies")
         if missing := self.coordinator.members.not_open(wanted):
             found.append(f"{missing} are not known to be open")

@@ -51,7 +51,7 @@ class PlayedEpochs:
     def launched(self) -> list[LaunchedThread]:
         return self.spark_runs
 
-    def end_rest(self, epoch: int | None) -> None:
+    def end_remaining_tasks(self, epoch: int | None) -> None:
         self.ended_rests.append(epoch)
 
     def request_stop(self) -> None:

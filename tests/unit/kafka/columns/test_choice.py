@@ -116,7 +116,7 @@ def test_a_reader_that_is_asked_for_is_not_replaced_by_another(monkeypatch: pyte
 def test_messages_that_are_laid_out_in_another_way_are_found_before_one_is_read(
     monkeypatch: pytest.MonkeyPatch, field: str
 ) -> None:
-    moved = tuple((name, place - 8 if name == field else place, kind) for name, place, kind in kernel.MESSAGE_FIELDS)
+    moved = tuple((name, offset - 8 if name == field else offset, kind) for name, offset, kind in kernel.MESSAGE_FIELDS)
     monkeypatch.setattr(kernel, "MESSAGE_FIELDS", moved)
     with pytest.raises(InterfaceUnavailableError, match="laid out in another way"):
         layout_check.checked_kernel()

@@ -58,7 +58,7 @@ def test_a_time_after_the_last_record_is_the_end() -> None:
         ("in", 1): PartitionLog(begin=0, end=0),
         ("in", 2): PartitionLog(begin=0, end=1),
     }
-    assert {place: move.after for place, move in moves(ToTime(150), logs).items()} == {
+    assert {topic_partition: move.after for topic_partition, move in moves(ToTime(150), logs).items()} == {
         ("in", 0): 1,
         ("in", 1): 0,
         ("in", 2): 1,

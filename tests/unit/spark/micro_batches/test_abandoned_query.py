@@ -16,7 +16,7 @@ from millrace.spark.plan import QueryPlan
 from millrace.spark.query_hooks import QueryHooks
 
 FENCE = DriverFencedError("Driver 1 of app was fenced by a newer driver: driver 2.")
-PLACE = ("app-by-value-repartition", 0)
+TOPIC_PARTITION = ("app-by-value-repartition", 0)
 
 
 def counting(hooks: QueryHooks) -> SparkQuery:
@@ -28,10 +28,10 @@ def counting(hooks: QueryHooks) -> SparkQuery:
     counts.to_stream().to("out", Produced.with_(StringSerde(), LongSerde()))
     part = builder.build().sub_topologies[1]
     config = StreamsConfig.from_mapping({"application.id": "app", "bootstrap.servers": "localhost:1"})
-    plan = QueryPlan(sub_topology=part, config=config, run_id=1, input_partitions={PLACE[0]: 1}, topic_ids={})
+    plan = QueryPlan(sub_topology=part, config=config, run_id=1, input_partitions={TOPIC_PARTITION[0]: 1}, topic_ids={})
     query = SparkQuery(no_session(), plan, hooks)
-    query._committed = {PLACE: 5}
-    query._ends = {PLACE: 5}
+    query._committed = {TOPIC_PARTITION: 5}
+    query._ends = {TOPIC_PARTITION: 5}
     return query
 
 

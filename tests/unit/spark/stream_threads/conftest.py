@@ -60,18 +60,18 @@ class LateExecutor(Executor):
 
     def __init__(self) -> None:
         self.at_once = True
-        self.waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self.queued: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        self.waiting.append((future, lambda: fn(*args, **kwargs)))
+        self.queued.append((future, lambda: fn(*args, **kwargs)))
         if self.at_once:
             self.run_all()
         return future
 
     def run_all(self) -> None:
-        while self.waiting:
-            future, call = self.waiting.popleft()
+        while self.queued:
+            future, call = self.queued.popleft()
             try:
                 future.set_result(call())
             except Exception as error:
@@ -134,26 +134,26 @@ class PlayedReader:
     paused: set[TopicPartition] = field(default_factory=set)
     problem: MillraceError | None = None
     failed: TopicPartition | None = None
-    told: set[TopicPartition] = field(default_factory=set)
+    reported: set[TopicPartition] = field(default_factory=set)
     hides_end: bool = False
     closed: bool = False
     most: int = 1_000_000
 
-    def put(self, place: TopicPartition, *timestamps: int, marker: bool = False) -> None:
-        log = self.logs.setdefault(place, [])
-        at = self.ends.get(place, 0)
+    def put(self, topic_partition: TopicPartition, *timestamps: int, marker: bool = False) -> None:
+        log = self.logs.setdefault(topic_partition, [])
+        at = self.ends.get(topic_partition, 0)
         log.extend((at + number, timestamp) for number, timestamp in enumerate(timestamps))
-        self.ends[place] = at + len(timestamps) + int(marker)
-        self.told.discard(place)
+        self.ends[topic_partition] = at + len(timestamps) + int(marker)
+        self.reported.discard(topic_partition)
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         self.positions.update(starts)
-        self.told -= starts.keys()
+        self.reported -= starts.keys()
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        for place in partitions:
-            self.positions.pop(place, None)
-            self.paused.discard(place)
+        for topic_partition in partitions:
+            self.positions.pop(topic_partition, None)
+            self.paused.discard(topic_partition)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         self.paused |= set(partitions)
@@ -166,25 +166,27 @@ class PlayedReader:
             problem, self.problem = self.problem, None
             raise problem
         news = []
-        for place, position in self.positions.items():
-            if place in self.paused or place in self.told:
+        for topic_partition, position in self.positions.items():
+            if topic_partition in self.paused or topic_partition in self.reported:
                 continue
-            rows = [row for row in self.logs.get(place, []) if row[0] >= position][: min(max_records, self.most)]
-            end = self.ends.get(place, 0)
+            rows = [row for row in self.logs.get(topic_partition, []) if row[0] >= position][
+                : min(max_records, self.most)
+            ]
+            end = self.ends.get(topic_partition, 0)
             whole = len(rows) < min(max_records, self.most) or not rows
-            self.positions[place] = end if whole else rows[-1][0] + 1
+            self.positions[topic_partition] = end if whole else rows[-1][0] + 1
             at_end = whole and not self.hides_end
             if whole:
-                self.told.add(place)
+                self.reported.add(topic_partition)
             news.append(
                 PartitionColumns(
-                    topic=place[0],
-                    partition=place[1],
+                    topic=topic_partition[0],
+                    partition=topic_partition[1],
                     offsets=np.array([offset for offset, _ in rows], dtype=np.int64),
                     timestamps=np.array([timestamp for _, timestamp in rows], dtype=np.int64),
                     keys=pa.array([b"k"] * len(rows), type=pa.binary()),
                     values=pa.array([b"v"] * len(rows), type=pa.binary()),
-                    position=self.positions[place],
+                    position=self.positions[topic_partition],
                     end=end if at_end else None,
                     log_end=None if self.hides_end else end,
                 )
@@ -231,7 +233,7 @@ class PlayedTask:
         self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange], *, recommit: bool
     ) -> BatchOutcome:
         assert self.is_open
-        assert all(ranges[place].start == offset for place, offset in self.committed.items())
+        assert all(ranges[topic_partition].start == offset for topic_partition, offset in self.committed.items())
         self._clock.pass_by(self.batch_s)
         if self.fails and (error := self.fails.popleft()) is not None:
             self.is_open = False
@@ -239,7 +241,7 @@ class PlayedTask:
         topics = tuple(sorted({topic for topic, _ in self.inputs}))
         ordered = in_stream_order(concat_inputs(rows) if rows else empty_input(topics))
         length = decided_length(ordered, ranges)
-        self.processed += [(topic, offset) for topic, _, offset in map(ordered.place, range(length))]
+        self.processed += [(topic, offset) for topic, _, offset in map(ordered.position, range(length))]
         if ranges and all(offsets.start == offsets.end for offsets in ranges.values()) and not self._punctuates:
             self.recommits += recommit
             return self._outcome({"commit": 0.0} if recommit else {})

@@ -12,7 +12,7 @@ from millrace.dsl import Consumed, Materialized, StreamsBuilder, TimeWindows
 from millrace.serdes import StringSerde
 from millrace.spark.plan import QueryPlan
 from millrace.spark.stream_threads.run_thread import MOST_RECORDS, RunThread, task_settings
-from millrace.spark.stream_threads.task_input import WAITS_FOR_NOTHING
+from millrace.spark.stream_threads.task_input import TASK_IDLE_DISABLED
 from millrace.spark.stream_threads.thread_limits import POLL_RECORDS, ThreadLimits
 
 
@@ -63,7 +63,7 @@ def test_a_task_has_what_is_set() -> None:
         "buffered.records.per.partition": 70,
     }
     found = task_settings(plan(**settings))
-    assert (found.commit_interval_s, found.most_records, found.idle_s) == (30.0, 250, WAITS_FOR_NOTHING)
+    assert (found.commit_interval_s, found.most_records, found.idle_s) == (30.0, 250, TASK_IDLE_DISABLED)
     assert found.most_buffered == 70
 
 

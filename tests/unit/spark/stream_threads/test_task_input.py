@@ -8,14 +8,14 @@ import pytest
 
 from millrace.kafka.columns import PartitionColumns
 from millrace.spark.stream_threads import task_input
-from millrace.spark.stream_threads.task_input import WAITS_FOR_NOTHING, TaskInput
+from millrace.spark.stream_threads.task_input import TASK_IDLE_DISABLED, TaskInput
 from millrace.task.input import OffsetRange
 
 A, B = ("a", 0), ("b", 0)
 
 
 def read(
-    place: tuple[str, int],
+    topic_partition: tuple[str, int],
     *offsets: int,
     position: int | None = None,
     end: int | None = None,
@@ -24,8 +24,8 @@ def read(
 ) -> PartitionColumns:
     """What a poll brought."""
     return PartitionColumns(
-        topic=place[0],
-        partition=place[1],
+        topic=topic_partition[0],
+        partition=topic_partition[1],
         offsets=np.array(offsets, dtype=np.int64),
         timestamps=np.array(offsets, dtype=np.int64),
         keys=pa.array([b""] * len(offsets), type=pa.binary()),
@@ -160,13 +160,13 @@ def test_what_the_broker_has_is_waited_for_however_long_it_takes() -> None:
 
 
 def test_without_any_idling_what_is_buffered_is_processed_whatever_the_broker_has() -> None:
-    given = TaskInput([A, B], {A: 0, B: 0}, most_records=100, idle_s=WAITS_FOR_NOTHING)
+    given = TaskInput([A, B], {A: 0, B: 0}, most_records=100, idle_s=TASK_IDLE_DISABLED)
     assert given.decidable_in(0.0) == float("inf")
     given.add(read(A, 0, 1))
     assert given.decidable_in(0.0) == 0
     assert given.batch(0.0)[1] == {A: OffsetRange(0, 2, 2), B: OffsetRange(0, 0, 0)}
     # Those that a batch has no room for are buffered: they are in their turn, and nothing is waited for.
-    small = TaskInput([A, B], {A: 0, B: 0}, most_records=1, idle_s=WAITS_FOR_NOTHING)
+    small = TaskInput([A, B], {A: 0, B: 0}, most_records=1, idle_s=TASK_IDLE_DISABLED)
     small.add(read(A, 0))
     small.add(read(A, 1))
     small.add(read(B, 7))
@@ -175,8 +175,8 @@ def test_without_any_idling_what_is_buffered_is_processed_whatever_the_broker_ha
 
 def limited(most_rows: int, **parts: tuple[int, ...]) -> TaskInput:
     """An input of partitions of which so many records are buffered in parts, with a limit of rows."""
-    places = [(name, 0) for name in parts]
-    given = TaskInput(places, dict.fromkeys(places, 0), most_records=1_000)
+    topic_partitions = [(name, 0) for name in parts]
+    given = TaskInput(topic_partitions, dict.fromkeys(topic_partitions, 0), most_records=1_000)
     for name, sizes in parts.items():
         at = 0
         for size in sizes:

@@ -90,7 +90,7 @@ def test_reading_pauses_where_two_batches_are_buffered_and_goes_on_behind_a_comm
     world.reader.most = 500
     world.reader.put(("in", 0), *range(4_000))
     world.driver.assign("0_0")
-    world.turn_until(lambda: world.executor.waiting)
+    world.turn_until(lambda: world.executor.queued)
     world.executor.run_all()
     world.turn_until(lambda: world.reader.paused)
     assert world.reader.positions["in", 0] == 2_000
@@ -159,7 +159,7 @@ def test_inputs_are_merged_by_time_and_wait_for_what_the_broker_still_has_of_one
     world.reader.put(("a", 0), 70)
     world.turn_until(lambda: task.processed[-1] == ("b", 2))
     assert task.committed["a", 0] == 3
-    world.reader.told.discard(("b", 0))
+    world.reader.reported.discard(("b", 0))
     world.turn_until(lambda: task.committed["a", 0] == 4)
     assert task.processed[-2:] == [("b", 2), ("a", 3)]
 
@@ -200,9 +200,9 @@ def test_one_task_is_processed_while_another_one_commits(world: World) -> None:
     running(world, "0_0", "0_1")
     world.executor.at_once = False
     world.reader.put(("in", 0), 1)
-    world.turn_until(lambda: len(world.executor.waiting) == 1)
+    world.turn_until(lambda: len(world.executor.queued) == 1)
     world.reader.put(("in", 1), 1)
-    world.turn_until(lambda: len(world.executor.waiting) == 2)
+    world.turn_until(lambda: len(world.executor.queued) == 2)
     assert not first.processed
     assert not second.processed
     world.executor.run_all()
@@ -215,10 +215,10 @@ def test_two_batches_of_one_task_never_run_at_a_time(world: World) -> None:
     running(world, "0_0")
     world.executor.at_once = False
     world.reader.put(("in", 0), 1)
-    world.turn_until(lambda: world.executor.waiting)
+    world.turn_until(lambda: world.executor.queued)
     world.reader.put(("in", 0), 2)
     world.turn_for(3.0)
-    assert len(world.executor.waiting) == 1
+    assert len(world.executor.queued) == 1
     world.executor.at_once = True
     world.executor.run_all()
     world.turn_until(lambda: task.committed["in", 0] == 2)
@@ -230,7 +230,7 @@ def test_a_task_that_another_thread_gets_is_released_behind_its_commit_and_the_o
     running(world, "0_0", "0_1")
     world.executor.at_once = False
     world.reader.put(("in", 0), 1)
-    world.turn_until(lambda: world.executor.waiting)
+    world.turn_until(lambda: world.executor.queued)
     world.driver.assign("0_1")
     world.turn_for(0.5)
     assert {each.task for each in world.driver.last_report.tasks} == {"0_0", "0_1"}
@@ -261,7 +261,7 @@ def test_a_paused_task_says_so_behind_its_commit_and_processes_nothing_until_it_
     running(world, "0_0")
     world.executor.at_once = False
     world.reader.put(("in", 0), 1)
-    world.turn_until(lambda: world.executor.waiting)
+    world.turn_until(lambda: world.executor.queued)
     world.driver.assign("0_0", paused=["0_0"])
     world.turn_for(0.3)
     assert state_of(world) is TaskState.RUNNING

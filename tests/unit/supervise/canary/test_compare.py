@@ -26,7 +26,7 @@ class MovingBroker:
         self.requests = 0
 
     def describe_topics(self, names: Iterable[str]) -> dict[str, Any]:
-        return {name: SimpleNamespace(places=[(name, 0)]) for name in names}
+        return {name: SimpleNamespace(topic_partitions=[(name, 0)]) for name in names}
 
     def _answer(self) -> None:
         self.requests += 1
@@ -34,16 +34,22 @@ class MovingBroker:
             self.committed[INPUT], self.ends[INTERNAL] = 10, 6
 
     def committed_offsets(
-        self, _admin: object, _group: str, places: Iterable[TopicPartition]
+        self, _admin: object, _group: str, topic_partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Any]:
         self._answer()
-        return {place: SimpleNamespace(offset=self.committed[place]) for place in places}
+        return {
+            topic_partition: SimpleNamespace(offset=self.committed[topic_partition])
+            for topic_partition in topic_partitions
+        }
 
     def end_offsets(
-        self, _admin: object, places: Iterable[TopicPartition], end: End = End.LAST_STABLE
+        self, _admin: object, topic_partitions: Iterable[TopicPartition], end: End = End.LAST_STABLE
     ) -> dict[TopicPartition, int]:
         self._answer()
-        return {place: self.ends[place] - (self.unmarked if end is End.LAST_STABLE else 0) for place in places}
+        return {
+            topic_partition: self.ends[topic_partition] - (self.unmarked if end is End.LAST_STABLE else 0)
+            for topic_partition in topic_partitions
+        }
 
 
 @pytest.fixture

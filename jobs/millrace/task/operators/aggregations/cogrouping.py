@@ -15,7 +15,7 @@ from millrace.task.operators.windows.session_aggregating import SessionAggregate
 from millrace.task.operators.windows.sliding_aggregating import SlidingAggregateProcessor
 from millrace.task.operators.windows.windowed_aggregating import WindowedAggregateProcessor
 from millrace.task.processor import HeldBackByStore, JointProcessor, Processor
-from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
+from millrace.task.records import Records, concat_orders, merge_in_order, sorted_rows
 from millrace.task.task_stores import TaskStores
 from millrace.topology.aggregators import CallableAggregator
 from millrace.topology.nodes import ProcessorNode
@@ -46,15 +46,17 @@ class CogroupProcessor(JointProcessor):
         stream_times: dict[str, int],
         held_back: HeldBackByStore,
     ) -> None:
-        self._places = {node.name: node.operator.index for node in nodes if isinstance(node.operator, CogroupAggregate)}
-        by_place = sorted(nodes, key=lambda node: self._places[node.name])
-        operators = [node.operator for node in by_place if isinstance(node.operator, CogroupAggregate)]
+        self._index_of = {
+            node.name: node.operator.index for node in nodes if isinstance(node.operator, CogroupAggregate)
+        }
+        by_index = sorted(nodes, key=lambda node: self._index_of[node.name])
+        operators = [node.operator for node in by_index if isinstance(node.operator, CogroupAggregate)]
         aggregators = [operator.aggregation.aggregator for operator in operators]
         callables = [aggregator for aggregator in aggregators if isinstance(aggregator, CallableAggregator)]
         assert len(callables) == len(nodes)
         # Each input has an initializer, and all of them are the same.
         both = CallableAggregator(callables[0].initializer, _by_input([one.adder for one in callables]))
-        self._first = by_place[0].name
+        self._first = by_index[0].name
         self._processor = _create(
             operators[0].joint,
             replace(operators[0].aggregation, aggregator=both),
@@ -69,11 +71,13 @@ class CogroupProcessor(JointProcessor):
 
     def process(self, inputs: Mapping[str, Records]) -> Mapping[str, Records]:
         batches = list(inputs.values())
-        places = np.concatenate([np.full(len(records), self._places[node]) for node, records in inputs.items()])
+        indices = np.concatenate([np.full(len(records), self._index_of[node]) for node, records in inputs.items()])
         if len(batches) > 1:
-            places = places[sorted_places(concat_orders([records.order for records in batches]))]
+            indices = indices[sorted_rows(concat_orders([records.order for records in batches]))]
         merged = merge_in_order(batches)
-        forwarded = self._processor.process(merged.with_values(CogroupedColumn(merged.values, places.astype(np.int64))))
+        forwarded = self._processor.process(
+            merged.with_values(CogroupedColumn(merged.values, indices.astype(np.int64)))
+        )
         assert forwarded is None or isinstance(forwarded, Records)
         # All inputs feed the same node, which puts what it gets in order.
         return {} if forwarded is None else {self._first: forwarded}
@@ -81,8 +85,8 @@ class CogroupProcessor(JointProcessor):
 
 def _by_input(adders: Sequence[Callable[[Any, Any, Any], Any]]) -> Callable[[Any, Any, Any], Any]:
     def add(key: Any, value: tuple[int, Any], aggregate: Any) -> Any:
-        place, own_value = value
-        return adders[place](key, own_value, aggregate)
+        index, own_value = value
+        return adders[index](key, own_value, aggregate)
 
     return add
 

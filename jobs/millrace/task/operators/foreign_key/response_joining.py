@@ -125,9 +125,9 @@ class ResponseJoinProcessor(Processor):
         foreign_keys = functions.map(TableMapValues(again.extractor), rows.values)
         hashes = row_hashes(rows.values, self._value_serde, self._node)
         # The last response of each row, if it has a foreign key now.
-        places = sorted({key: row for row, key in enumerate(to_bytes_list(records.keys, self._key_serde))}.values())
+        last_rows = sorted({key: row for row, key in enumerate(to_bytes_list(records.keys, self._key_serde))}.values())
         unkeyed = foreign_keys.null_mask()
-        taken = np.array([row for row in places if not unkeyed[row]], dtype=np.int64)
+        taken = np.array([row for row in last_rows if not unkeyed[row]], dtype=np.int64)
         if len(taken) == 0:
             return None
         subscribers = asking.take(taken)

@@ -58,7 +58,7 @@ class SubscriptionJoinProcessor(Processor):
             answered.origin,
             answered.order,
             answered.headers,
-            places=answered.places,
+            positions=answered.positions,
         )
 
     def _foreign_rows(self, records: Records) -> tuple[list[Any], Any, Any]:
@@ -69,12 +69,12 @@ class SubscriptionJoinProcessor(Processor):
         found = self._getter.get(searching, functions)
         if with_key.all():
             return found.values.objects, found.timestamps, functions.failed
-        places = np.flatnonzero(with_key)
+        indices = np.flatnonzero(with_key)
         values: list[Any] = [None] * len(records)
-        for place, value in zip(places.tolist(), found.values.objects, strict=True):
-            values[place] = value
+        for index, value in zip(indices.tolist(), found.values.objects, strict=True):
+            values[index] = value
         timestamps = np.full(len(records), NO_TIMESTAMP, dtype=np.int64)
-        timestamps[places] = found.timestamps
+        timestamps[indices] = found.timestamps
         failed = np.zeros(len(records), dtype=bool)
-        failed[places] = functions.failed
+        failed[indices] = functions.failed
         return values, timestamps, failed

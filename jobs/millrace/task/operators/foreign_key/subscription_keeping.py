@@ -21,7 +21,7 @@ from millrace.task.columns import BoolArray, Column, IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.operators.tables.table_rows import present_key_bytes
 from millrace.task.processor import JointProcessor, drop_null_keys, drop_superseded
-from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
+from millrace.task.records import Records, concat_orders, merge_in_order, sorted_rows
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.task.task_stores import TaskStores
 from millrace.topology.foreign_key_join import SubscriptionReceive
@@ -145,11 +145,11 @@ def _runs(received: Records | None, changed: Records | None) -> list[tuple[bool,
     parts = [(is_foreign, records) for is_foreign, records in ((False, received), (True, changed)) if records]
     if len(parts) < 2:
         return [(is_foreign, np.arange(len(records), dtype=np.int64)) for is_foreign, records in parts]
-    places = sorted_places(concat_orders([records.order for _, records in parts]))
+    rows = sorted_rows(concat_orders([records.order for _, records in parts]))
     first_changed = len(parts[0][1])
-    foreign: BoolArray = places >= first_changed
-    starts = [0, *(np.flatnonzero(foreign[1:] != foreign[:-1]) + 1).tolist(), len(places)]
+    foreign: BoolArray = rows >= first_changed
+    starts = [0, *(np.flatnonzero(foreign[1:] != foreign[:-1]) + 1).tolist(), len(rows)]
     return [
-        (bool(foreign[start]), places[start:end] - (first_changed if foreign[start] else 0))
+        (bool(foreign[start]), rows[start:end] - (first_changed if foreign[start] else 0))
         for start, end in pairwise(starts)
     ]

@@ -95,7 +95,7 @@ class SubscriptionSendProcessor(Processor):
     ) -> Records:
         old_keys, new_keys = keys
         indices = np.array(parents, dtype=np.int64)
-        distinct, place_of = np.unique(indices, return_inverse=True)
+        distinct, index_of = np.unique(indices, return_inverse=True)
         hashes = row_hashes(records.values.take(distinct), self._value_serde, self._node)
         primary_keys = records.keys.take(distinct).objects
         partition = self._partition
@@ -110,8 +110,8 @@ class SubscriptionSendProcessor(Processor):
             ),
             Column(
                 objects=[
-                    Subscription(hashes[place], instruction, primary_keys[place], partition)
-                    for place, instruction in zip(place_of.tolist(), sent, strict=True)
+                    Subscription(hashes[index], instruction, primary_keys[index], partition)
+                    for index, instruction in zip(index_of.tolist(), sent, strict=True)
                 ]
             ),
         )

@@ -37,7 +37,7 @@ class _Released:
     values: list[Any]
     timestamps: list[int]
     headers: list[Headers | None]
-    places: list[RecordPosition]
+    positions: list[RecordPosition]
 
     def add(self, row: int, key: Any, value: Any, context: BufferedRecordContext) -> None:
         """Releases one more record at ``row``."""
@@ -47,7 +47,7 @@ class _Released:
         self.values.append(value)
         self.timestamps.append(context.timestamp)
         self.headers.append(context.headers)
-        self.places.append(context.place)
+        self.positions.append(context.position)
 
 
 class GraceBuffer:
@@ -74,7 +74,7 @@ class GraceBuffer:
         self._grace_ms = grace_ms
         self._key_serde = or_default(stores.specs[name].key_serde)
         self._value_serde = or_default(stores.specs[name].value_serde)
-        self._waiting: list[bytes] = []
+        self._buffered: list[bytes] = []
         self._sequence = 0
         self._is_loaded = False
 
@@ -84,10 +84,10 @@ class GraceBuffer:
 
     def _load(self) -> None:
         self._is_loaded = True
-        self._waiting = [key for key, _, _ in self._store.all()]
-        heapify(self._waiting)
+        self._buffered = [key for key, _, _ in self._store.all()]
+        heapify(self._buffered)
         # A record of the same key and time as one that waits needs a number of its own, also after a restart.
-        self._sequence = max((read_grace_key(place)[1] for place in self._waiting), default=0)
+        self._sequence = max((read_grace_key(buffer_key)[1] for buffer_key in self._buffered), default=0)
 
     def release(self, records: Records) -> Records:
         """Lets records wait, and returns those whose time has come, at the places where it came.
@@ -113,33 +113,33 @@ class GraceBuffer:
                 continue
             stream_time = max(stream_time, timestamp)
             self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
-            place = grace_key(timestamp, key, self._sequence)
-            log.append((place, BufferedChange(0, None, None, value, contexts[row]).to_bytes(), timestamp))
-            rows_of[place] = row
-            heappush(self._waiting, place)
-            while self._waiting and grace_timestamp(self._waiting[0]) <= stream_time - self._grace_ms:
-                place = heappop(self._waiting)
-                log.append((place, None, timestamp))
-                own = rows_of.get(place)
+            buffer_key = grace_key(timestamp, key, self._sequence)
+            log.append((buffer_key, BufferedChange(0, None, None, value, contexts[row]).to_bytes(), timestamp))
+            rows_of[buffer_key] = row
+            heappush(self._buffered, buffer_key)
+            while self._buffered and grace_timestamp(self._buffered[0]) <= stream_time - self._grace_ms:
+                buffer_key = heappop(self._buffered)
+                log.append((buffer_key, None, timestamp))
+                own = rows_of.get(buffer_key)
                 if own is not None:
                     released.add(row, keys[own], values[own], contexts[own])
                 else:
-                    self._release_stored(place, row, released)
+                    self._release_stored(buffer_key, row, released)
         self._stream_times[self._name] = stream_time
         if log:
             self._store.put_many(
-                [place for place, _, _ in log],
+                [buffer_key for buffer_key, _, _ in log],
                 [value for _, value, _ in log],
                 np.array([time for _, _, time in log], dtype=np.int64),
             )
         return self._released(records, released)
 
-    def _release_stored(self, place: bytes, row: int, released: _Released) -> None:
-        found = self._store.get(place)
+    def _release_stored(self, buffer_key: bytes, row: int, released: _Released) -> None:
+        found = self._store.get(buffer_key)
         assert found is not None
-        record = BufferedChange.from_bytes(place, found[0])
+        record = BufferedChange.from_bytes(buffer_key, found[0])
         assert record.new is not None
-        key = self._key_serde.deserialize(read_grace_key(place)[0])
+        key = self._key_serde.deserialize(read_grace_key(buffer_key)[0])
         value = self._value_serde.deserialize(record.new)
         released.add(row, key, value, record.context)
 
@@ -148,7 +148,7 @@ class GraceBuffer:
         return [
             BufferedRecordContext(timestamp, offset, topic, partition, own)
             for timestamp, (topic, partition, offset), own in zip(
-                records.timestamps.tolist(), self._failures.places(records), headers, strict=True
+                records.timestamps.tolist(), self._failures.positions(records), headers, strict=True
             )
         ]
 
@@ -168,5 +168,5 @@ class GraceBuffer:
             expanded.origin,
             expanded.order,
             object_array(released.headers) if has_headers else None,
-            places=object_array(released.places),
+            positions=object_array(released.positions),
         )

@@ -79,9 +79,9 @@ class JoinBuffer:
         if first >= last:
             return []
         objects = entries.objects
-        for place in range(first, last):
-            if objects[place] is _UNREAD:
-                objects[place] = self.value_serde.deserialize(entries.data[place])
+        for index in range(first, last):
+            if objects[index] is _UNREAD:
+                objects[index] = self.value_serde.deserialize(entries.data[index])
         return list(zip(times[first:last], objects[first:last], strict=True))
 
     def put(self, key: bytes, value: bytes | None, timestamp: int, origin: int) -> None:
@@ -103,15 +103,15 @@ class JoinBuffer:
             return
         entries = self._loaded.get(key)
         if entries is not None:
-            place = bisect_right(entries.times, timestamp)
-            entries.times.insert(place, timestamp)
-            entries.data.insert(place, value)
-            entries.objects.insert(place, _UNREAD)
+            index = bisect_right(entries.times, timestamp)
+            entries.times.insert(index, timestamp)
+            entries.data.insert(index, value)
+            entries.objects.insert(index, _UNREAD)
 
     def flush(self) -> list[int]:
         """Ends a batch; returns the origins of the records that were too old to be kept."""
         expired = self._store.put_many(self._keys, self._values, np.array(self._times, dtype=np.int64))
-        origins = [self._origins[place] for place in expired.tolist()]
+        origins = [self._origins[index] for index in expired.tolist()]
         self._loaded = {}
         self._clear()
         return origins

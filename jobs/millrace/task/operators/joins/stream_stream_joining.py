@@ -10,14 +10,14 @@ import numpy as np
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.metrics import DropReason
 from millrace.state import KeyValueStore
-from millrace.state.join_layout import read_waiting_key
+from millrace.state.join_layout import read_outer_join_key
 from millrace.task.columns import BoolArray, IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.operators.joins.join_buffer import JoinBuffer
 from millrace.task.operators.joins.join_results import JoinResults
-from millrace.task.operators.joins.waiting_records import WaitingRecords
+from millrace.task.operators.joins.non_joined_records import NonJoinedRecords
 from millrace.task.processor import JointProcessor
-from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
+from millrace.task.records import Records, concat_orders, merge_in_order, sorted_rows
 from millrace.task.task_stores import TaskStores
 from millrace.task.written_records import written
 from millrace.topology.nodes import ProcessorNode
@@ -33,7 +33,7 @@ class _Side:
     buffer: JoinBuffer
     before_ms: int
     after_ms: int
-    waits: bool
+    is_outer: bool
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,10 @@ class StreamStreamJoinProcessor(JointProcessor):
         )
         self._interval_ms = emit_interval_ms
         self._next_check_ms = 0
-        self._waiting: WaitingRecords | None = None
+        self._non_joined: NonJoinedRecords | None = None
 
     def reset(self) -> None:
-        self._waiting = None
+        self._non_joined = None
         self._next_check_ms = 0
 
     def process(self, inputs: Mapping[str, Records]) -> Mapping[str, Records]:
@@ -113,14 +113,14 @@ class StreamStreamJoinProcessor(JointProcessor):
         records, lefts = entries.records, entries.lefts
         stream_times = self._advance_stream_time(records.timestamps)
         no_key, no_value = records.keys.null_mask(), records.values.null_mask()
-        waits = np.where(lefts, self._left.waits, self._right.waits)
+        is_outer = np.where(lefts, self._left.is_outer, self._right.is_outer)
         failures = self._failures
-        failures.drop(DropReason.NULL_KEY, records.origin[no_key & ~(waits & ~no_value)])
+        failures.drop(DropReason.NULL_KEY, records.origin[no_key & ~(is_outer & ~no_value)])
         failures.drop(DropReason.NULL_VALUE, records.origin[no_value & ~no_key])
         self._load(entries, ~(no_key | no_value))
 
         results = JoinResults(records, self._operator.joiner, failures, takes_key=self._operator.joiner_takes_key)
-        waiting = self._waiting_records()
+        non_joined = self._opened_non_joined()
         values = records.values.objects
         rows = zip(
             lefts.tolist(),
@@ -133,30 +133,30 @@ class StreamStreamJoinProcessor(JointProcessor):
         for row, (is_left, key, data, timestamp, stream_time) in enumerate(rows):
             side, other = (self._left, self._right) if is_left else (self._right, self._left)
             if key is None:
-                if side.waits and data is not None:
+                if side.is_outer and data is not None:
                     _add(results, side, row, (values[row], None), timestamp)
                 continue
             if data is not None:
-                if waiting is not None and timestamp == stream_time:
-                    self._emit_closed(waiting, results, side, row, stream_time)
+                if non_joined is not None and timestamp == stream_time:
+                    self._emit_non_joined(non_joined, results, side, row, stream_time)
                 partners = other.buffer.partners(key, timestamp - side.before_ms, timestamp + side.after_ms)
                 for partner_time, partner in partners:
-                    if waiting is not None:
-                        waiting.remove(partner_time, key, left=not is_left, now=timestamp)
+                    if non_joined is not None:
+                        non_joined.remove(partner_time, key, left=not is_left, now=timestamp)
                     if not _add(results, side, row, (values[row], partner), max(timestamp, partner_time)):
                         break
-                if side.waits and not partners:
-                    if waiting is None or max(timestamp + side.after_ms, 0) < stream_time:
+                if side.is_outer and not partners:
+                    if non_joined is None or max(timestamp + side.after_ms, 0) < stream_time:
                         _add(results, side, row, (values[row], None), timestamp)
                     else:
-                        self._first_wait(timestamp)
-                        waiting.add(timestamp, key, data, left=is_left, now=timestamp)
+                        self._track_min_time(timestamp)
+                        non_joined.add(timestamp, key, data, left=is_left, now=timestamp)
             side.buffer.put(key, data, timestamp, int(records.origin[row]))
 
         expired = self._left.buffer.flush() + self._right.buffer.flush()
         failures.drop(DropReason.EXPIRED_WINDOW, expired)
-        if waiting is not None:
-            waiting.flush()
+        if non_joined is not None:
+            non_joined.flush()
         joined, origins = results.records()
         by_left = lefts[np.array(origins, dtype=np.int64)] if origins else np.zeros(0, dtype=bool)
         return {self._left.node: joined.filter(by_left), self._right.node: joined.filter(~by_left)}
@@ -182,13 +182,13 @@ class StreamStreamJoinProcessor(JointProcessor):
         batches = [found.records for _, found in parts]
         if len(batches) == 1:
             return _Input(batches[0], lefts, keys, values)
-        places = sorted_places(concat_orders([records.order for records in batches]))
-        listed = places.tolist()
+        rows = sorted_rows(concat_orders([records.order for records in batches]))
+        listed = rows.tolist()
         return _Input(
             merge_in_order(batches),
-            lefts[places],
-            [keys[place] for place in listed],
-            [values[place] for place in listed],
+            lefts[rows],
+            [keys[row] for row in listed],
+            [values[row] for row in listed],
         )
 
     def _load(self, entries: _Input, joins: BoolArray) -> None:
@@ -199,11 +199,11 @@ class StreamStreamJoinProcessor(JointProcessor):
         ):
             rows = np.flatnonzero(joins & of_side)
             times = entries.records.timestamps[rows]
-            looking = len(rows) > 0
+            any_rows = len(rows) > 0
             other.buffer.load(
                 [key for row in rows.tolist() if (key := entries.keys[row]) is not None],
-                int(times.min()) - side.before_ms if looking else 0,
-                int(times.max()) + side.after_ms if looking else 0,
+                int(times.min()) - side.before_ms if any_rows else 0,
+                int(times.max()) + side.after_ms if any_rows else 0,
             )
 
     def _advance_stream_time(self, timestamps: IntArray) -> IntArray:
@@ -215,24 +215,24 @@ class StreamStreamJoinProcessor(JointProcessor):
         self._failures.observe_lateness(seen - timestamps)
         return seen
 
-    def _waiting_records(self) -> WaitingRecords | None:
+    def _opened_non_joined(self) -> NonJoinedRecords | None:
         if self._operator.waiting_store is None:
             return None
-        if self._waiting is None:
+        if self._non_joined is None:
             store = self._stores.open(self._operator.waiting_store)
             assert isinstance(store, KeyValueStore)
-            self._waiting = WaitingRecords(store)
-        return self._waiting
+            self._non_joined = NonJoinedRecords(store)
+        return self._non_joined
 
-    def _first_wait(self, timestamp: int) -> None:
+    def _track_min_time(self, timestamp: int) -> None:
         """A record begins to wait: nothing needs to be looked for before its window has closed."""
         store = self._operator.waiting_store
         assert store is not None
         times = self._stream_times
         times[store] = min(times.get(store, timestamp), timestamp)
 
-    def _emit_closed(
-        self, waiting: WaitingRecords, results: JoinResults, side: _Side, row: int, stream_time: int
+    def _emit_non_joined(
+        self, non_joined: NonJoinedRecords, results: JoinResults, side: _Side, row: int, stream_time: int
     ) -> None:
         """The null results of the waiting records whose window has closed."""
         store = self._operator.waiting_store
@@ -248,22 +248,22 @@ class StreamStreamJoinProcessor(JointProcessor):
                 return
             self._next_check_ms = now + self._interval_ms
         grace = self._windows.grace_ms
-        found = waiting.closed(
+        found = non_joined.closed(
             stream_time - self._windows.after_ms - grace, stream_time - self._windows.before_ms - grace
         )
         times.pop(store, None)
         if found.next_time is not None:
             times[store] = found.next_time
         now_ms = int(stream_time)
-        for place in found.keys:
-            timestamp, is_left, key_bytes = read_waiting_key(place)
+        for store_key in found.keys:
+            timestamp, is_left, key_bytes = read_outer_join_key(store_key)
             own = self._left if is_left else self._right
             key = own.buffer.key_serde.deserialize(key_bytes)
-            for data in waiting.values(place):
+            for data in non_joined.values(store_key):
                 value = own.buffer.value_serde.deserialize(data)
                 left, right = (value, None) if is_left else (None, value)
                 results.add(row, side.node, left, right, timestamp, key=key, own_key=False)
-            waiting.drop(place, left=is_left, now=now_ms)
+            non_joined.drop(store_key, left=is_left, now=now_ms)
 
 
 def _add(results: JoinResults, side: _Side, row: int, own_and_other: tuple[object, object], timestamp: int) -> bool:

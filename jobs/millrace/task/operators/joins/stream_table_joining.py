@@ -68,12 +68,12 @@ class StreamTableJoinProcessor(Processor):
         failed = functions.failed
         if not whole:
             found: list[Any] = [None] * len(records)
-            places = np.flatnonzero(with_key)
-            for place, row in zip(places.tolist(), rows.objects, strict=True):
-                found[place] = row
+            indices = np.flatnonzero(with_key)
+            for index, row in zip(indices.tolist(), rows.objects, strict=True):
+                found[index] = row
             rows = Column(objects=found)
             failed = np.zeros(len(records), dtype=bool)
-            failed[places] = functions.failed
+            failed[indices] = functions.failed
         kept = ~failed if left else ~(failed | rows.null_mask())
         if not kept.all():
             indices = np.flatnonzero(kept)

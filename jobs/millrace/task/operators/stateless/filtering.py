@@ -58,13 +58,13 @@ class BranchProcessor(Processor):
 
     def process(self, records: Records) -> Forwarded:
         branches: dict[str, Records] = {}
-        rest = records
+        unmatched = records
         for predicate, child in self._operator.predicates:
-            rest, mask = truth(predicate, rest, self._failures, self._node)
-            branches[child] = rest.filter(mask)
-            rest = rest.filter(~mask)
+            unmatched, mask = truth(predicate, unmatched, self._failures, self._node)
+            branches[child] = unmatched.filter(mask)
+            unmatched = unmatched.filter(~mask)
         if self._operator.default_child is not None:
-            branches[self._operator.default_child] = rest
+            branches[self._operator.default_child] = unmatched
         return branches
 
 

@@ -150,12 +150,12 @@ class SuppressProcessor(Processor):
         return [key.end for key in keys]
 
     def _record_contexts(self, records: Records) -> list[BufferedRecordContext]:
-        places = self._failures.places(records)
+        positions = self._failures.positions(records)
         headers = [None] * len(records) if records.headers is None else records.headers.tolist()
         return [
             BufferedRecordContext(timestamp, offset, topic, partition, own or None)
             for timestamp, (topic, partition, offset), own in zip(
-                records.timestamps.tolist(), places, headers, strict=True
+                records.timestamps.tolist(), positions, headers, strict=True
             )
         ]
 
@@ -194,7 +194,7 @@ class SuppressProcessor(Processor):
             timestamps=np.array([change.context.timestamp for change in changes], dtype=np.int64),
             headers=object_array(headers) if any(headers) else None,
             old_values=old_values,
-            places=object_array([change.context.place for change in changes]),
+            positions=object_array([change.context.position for change in changes]),
         )
 
     def _keys(self, keys: list[bytes]) -> Column:

@@ -96,35 +96,35 @@ class RowFunctions:
     def _evaluated(self, expression: pc.Expression, values: Column, rows: BoolArray, check: Check | None) -> Column:
         """The expression's results, null where it is not computed or failed."""
         whole = bool(rows.all())
-        places = np.flatnonzero(rows)
-        if len(places) == 0:
+        indices = np.flatnonzero(rows)
+        if len(indices) == 0:
             return no_rows(len(rows))
         called = self._records.with_values(values)
         results, kept = evaluate(
-            expression, called if whole else called.take(places), self._failures, self._node, check=check
+            expression, called if whole else called.take(indices), self._failures, self._node, check=check
         )
         if whole and kept is None:
             return results
-        return results.scattered(self._succeeded(places, kept), len(rows))
+        return results.scattered(self._succeeded(indices, kept), len(rows))
 
-    def _succeeded(self, places: IntArray, kept: IntArray | None) -> IntArray:
-        """The places at which a function gave a result; the others are remembered as failed."""
+    def _succeeded(self, indices: IntArray, kept: IntArray | None) -> IntArray:
+        """The indices at which a function gave a result; the others are remembered as failed."""
         if kept is None:
-            return places
-        failed = np.ones(len(places), dtype=bool)
+            return indices
+        failed = np.ones(len(indices), dtype=bool)
         failed[kept] = False
-        self.failed[places[failed]] = True
-        return places[kept]
+        self.failed[indices[failed]] = True
+        return indices[kept]
 
     def _call(self, function: Callable[[Any, Any], Any], values: Column, rows: BoolArray) -> list[Any]:
         """The function's results, ``None`` where it is not called or failed."""
         whole = bool(rows.all())
-        places = np.flatnonzero(rows)
+        indices = np.flatnonzero(rows)
         called = self._records.with_values(values)
-        results, kept = call_per_record(function, called if whole else called.take(places), self._failures, self._node)
+        results, kept = call_per_record(function, called if whole else called.take(indices), self._failures, self._node)
         if whole and kept is None:
             return results
-        return Column(objects=results).scattered(self._succeeded(places, kept), len(rows)).objects
+        return Column(objects=results).scattered(self._succeeded(indices, kept), len(rows)).objects
 
 
 def of_pair(joiner: Callable[..., Any]) -> Callable[[Any, tuple[Any, Any]], Any]:

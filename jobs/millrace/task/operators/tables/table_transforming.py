@@ -57,13 +57,13 @@ class TableTransformValuesProcessor(RowByRowProcessor[TableTransformValues]):
             records.timestamps.tolist(),
             records.origin.tolist(),
             records.order[0].tolist(),
-            repeat(None, len(records)) if records.places is None else records.places,
+            repeat(None, len(records)) if records.positions is None else records.positions,
             strict=True,
         )
-        for number, (key, value, timestamp, origin, row, place) in enumerate(rows):
+        for number, (key, value, timestamp, origin, row, position) in enumerate(rows):
             result = None
             if not functions.failed[number]:
-                with self._runtime.at(timestamp_ms=timestamp, origin=origin, row=row, place=place):
+                with self._runtime.at(timestamp_ms=timestamp, origin=origin, row=row, position=position):
                     try:
                         result = transform(key, value)
                     except Exception as error:

@@ -191,8 +191,10 @@ class SessionAggregateProcessor(Processor):
                 # A tombstone has taken a replaced session back already.
                 old=None if continued is None or replaced else self._old_result_of_point(continued),
             )
-            place = tuple(column[row] for column in records.order)
-            expired = self._write(stored_key, replaced, window, aggregate, timestamp=timestamp, place=place)
+            record_order = tuple(column[row] for column in records.order)
+            expired = self._write(
+                stored_key, replaced, window, aggregate, timestamp=timestamp, record_order=record_order
+            )
             if len(expired):
                 gone = [int(records.origin[row])] if len(replaced) in expired else []
                 self._failures.drop(DropReason.EXPIRED_WINDOW, gone, count=len(expired))
@@ -238,9 +240,9 @@ class SessionAggregateProcessor(Processor):
         aggregate: Any,
         *,
         timestamp: int,
-        place: tuple[int, ...],
+        record_order: tuple[int, ...],
     ) -> IntArray:
-        """Writes what one record changes; returns the places of the writes whose sessions have expired: replaced
+        """Writes what one record changes; returns the indices of the writes whose sessions have expired: replaced
         ones first, the record's own last.
 
         Args:
@@ -249,7 +251,7 @@ class SessionAggregateProcessor(Processor):
             window: first and last timestamp of the session that is there now.
             aggregate: its aggregate.
             timestamp: the record's.
-            place: the record's order columns.
+            record_order: the record's order columns.
         """
         count = len(replaced) + 1
         starts = [*(session.start for session in replaced), window[0]]
@@ -257,7 +259,7 @@ class SessionAggregateProcessor(Processor):
         values = [*[None] * len(replaced), None if aggregate is None else self._value_serde.serialize(aggregate)]
         view = self._stores.windowed_tables.get(self._operator.store)
         if view is not None:
-            order = tuple(np.full(count, column, dtype=np.int64) for column in place)
+            order = tuple(np.full(count, column, dtype=np.int64) for column in record_order)
             order = (*order, np.arange(count, dtype=np.int64))
             view.note([key] * count, starts, ends, values=values, timestamps=ends, order=order)
         return self._store.put_many([key] * count, starts, ends, values, np.full(count, timestamp, dtype=np.int64))

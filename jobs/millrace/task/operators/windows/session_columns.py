@@ -77,7 +77,7 @@ class SessionColumns:
             closed_before: for each of them: a session that ends before it takes no record, milliseconds.
             readable: for each of them: a session that ends before it has expired, milliseconds.
         """
-        rows = SessionRows(codes, records.timestamps, closed_before, readable, self._gives_nothing(records))
+        rows = SessionRows(codes, records.timestamps, closed_before, readable, self._may_delete(records))
         return plan_sessions(self._operator.windows.gap_ms, rows, self._stored(rows, key_bytes))
 
     def _stored(self, rows: SessionRows, key_bytes: list[bytes]) -> list[list[Session]]:
@@ -91,7 +91,7 @@ class SessionColumns:
         keys = [key_bytes[row] for row in order[firsts].tolist()]
         return [find(key, first, last) for key, first, last in zip(keys, earliest, latest, strict=True)]
 
-    def _gives_nothing(self, records: Records) -> BoolArray:
+    def _may_delete(self, records: Records) -> BoolArray:
         """Records that may leave a session without an aggregate, which is then not there."""
         if isinstance(self._aggregator, BuiltInAggregator) and needs_a_value(self._aggregator):
             missing: BoolArray = (
@@ -123,22 +123,22 @@ class SessionColumns:
         finals = _Entries(rows[update.rows], plan.starts[lasts][sessions], plan.ends[lasts][sessions], sessions)
         gone = _replaced(plan, before)
         # Behind the tombstone that the same record makes.
-        place = np.lexsort((np.concatenate((np.zeros(len(gone.rows)), np.ones(len(sessions)))), gone.then(finals).rows))
-        entries = gone.then(finals).take(place)
-        is_gone = place < len(gone.rows)
-        written = place - len(gone.rows)
+        order = np.lexsort((np.concatenate((np.zeros(len(gone.rows)), np.ones(len(sessions)))), gone.then(finals).rows))
+        entries = gone.then(finals).take(order)
+        is_gone = order < len(gone.rows)
+        written = order - len(gone.rows)
         expired = self._store.put_many(
             [key_bytes[row] for row in entries.rows.tolist()],
             entries.starts.tolist(),
             entries.ends.tolist(),
-            [None if place < 0 else update.stored[place] for place in written.tolist()],
+            [None if index < 0 else update.stored[index] for index in written.tolist()],
             records.timestamps[entries.rows],
         )
         if len(expired):
             # One write stands for all records of its session: each is counted, as where it is written alone.
             lost = np.isin(plan.sessions, entries.sessions[expired[~is_gone[expired]]])
             self._failures.drop(DropReason.EXPIRED_WINDOW, records.origin[np.sort(plan.rows[lost])])
-        ordinals = np.zeros(len(place), dtype=np.int64)
+        ordinals = np.zeros(len(order), dtype=np.int64)
         ordinals[1:] = entries.rows[1:] == entries.rows[:-1]
         made = records.expand(
             entries.rows,
@@ -188,9 +188,9 @@ class _Entries:
             np.concatenate((self.sessions, others.sessions)),
         )
 
-    def take(self, places: IntArray) -> _Entries:
-        """The writes at some places."""
-        return _Entries(self.rows[places], self.starts[places], self.ends[places], self.sessions[places])
+    def take(self, indices: IntArray) -> _Entries:
+        """The writes at ``indices``."""
+        return _Entries(self.rows[indices], self.starts[indices], self.ends[indices], self.sessions[indices])
 
 
 def _prior(before: Sequence[Session | None], sessions: IntArray) -> tuple[list[bytes | None], IntArray]:
@@ -207,6 +207,6 @@ def _replaced(plan: SessionPlan, before: Sequence[Session | None]) -> _Entries:
     ends = np.array([0 if one is None else one.end for one in before], dtype=np.int64)
     changed = (plan.starts != starts[plan.sessions]) | (plan.ends != ends[plan.sessions])
     changed &= np.array([one is not None for one in before], dtype=bool)[plan.sessions]
-    places = np.flatnonzero(changed)
-    sessions, firsts = np.unique(plan.sessions[places], return_index=True)
-    return _Entries(plan.rows[places[firsts]], starts[sessions], ends[sessions], sessions)
+    indices = np.flatnonzero(changed)
+    sessions, firsts = np.unique(plan.sessions[indices], return_index=True)
+    return _Entries(plan.rows[indices[firsts]], starts[sessions], ends[sessions], sessions)

@@ -29,14 +29,14 @@ class SessionRows:
         timestamps: event times, milliseconds.
         closed_before: a session that ends before it takes no record, milliseconds.
         readable_from: a session that ends before it has expired, milliseconds.
-        give_nothing: whether they may leave a session without an aggregate, which then is not there.
+        may_delete: whether they may leave a session without an aggregate, which then is not there.
     """
 
     keys: IntArray
     timestamps: IntArray
     closed_before: IntArray
     readable_from: IntArray
-    give_nothing: BoolArray
+    may_delete: BoolArray
 
 
 @dataclass(frozen=True)
@@ -111,11 +111,11 @@ def plan_sessions(gap: int, records: SessionRows, stored: Sequence[Sequence[Sess
     end_before = np.where(is_first, first_end[of_rows], _shifted(ends))
     start_before = np.where(is_first, first_start[of_rows], _shifted(starts))
     apart = (times < start_before - gap) | (times > end_before + gap) | (end_before < records.readable_from[rows])
-    odd[of_rows[(apart & (goes_on | ~is_first)) | records.give_nothing[rows]]] = True
+    odd[of_rows[(apart & (goes_on | ~is_first)) | records.may_delete[rows]]] = True
 
     plain = ~odd[of_rows]
     begins = _is_first(of_rows[plain])
-    by_cluster = {int(clusters.stored[place]): session for place, (_, session) in enumerate(flat)}
+    by_cluster = {int(clusters.stored[number]): session for number, (_, session) in enumerate(flat)}
     return SessionPlan(
         late=suspects[~left],
         left=np.sort(np.concatenate((rows[~plain], suspects[left]))),
@@ -156,10 +156,10 @@ def _may_be_taken(
     known_times, counted = np.unique(np.concatenate((clusters.starts, times + gap)), return_inverse=True)
     starts, latest = counted[: len(clusters.starts)], counted[len(clusters.starts) :]
     span = len(known_times)
-    place = np.searchsorted(clusters.keys * span + starts, keys * span + latest, "right") - 1
+    nearest = np.searchsorted(clusters.keys * span + starts, keys * span + latest, "right") - 1
     # No more than two clusters lie within the gap of one point in time.
     near = []
-    for candidate in (place, place - 1):
+    for candidate in (nearest, nearest - 1):
         known = np.maximum(candidate, 0)
         is_near = (candidate >= 0) & (clusters.keys[known] == keys) & (clusters.ends[known] >= times - gap)
         open_near |= is_near & (clusters.ends[known] >= records.closed_before[suspects])

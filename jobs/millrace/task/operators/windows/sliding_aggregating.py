@@ -259,7 +259,7 @@ class SlidingAggregateProcessor(Processor):
                     ends,
                     values=values,
                     timestamps=timestamps,
-                    order=_places(records, written_by),
+                    order=_order_of(records, written_by),
                 )
             expired = self._store.put_many(
                 keys, np.array(starts, dtype=np.int64), values, np.array(timestamps, dtype=np.int64)
@@ -277,7 +277,7 @@ class SlidingAggregateProcessor(Processor):
         return windows
 
 
-def _places(records: Records, rows: list[int]) -> tuple[IntArray, ...]:
+def _order_of(records: Records, rows: list[int]) -> tuple[IntArray, ...]:
     """Order columns of what the records at ``rows``, ascending, change one after the other."""
     parents = np.array(rows, dtype=np.int64)
     ordinals = np.arange(len(parents), dtype=np.int64) - np.searchsorted(parents, parents, side="left")

@@ -177,9 +177,9 @@ class WindowedAggregateProcessor(Processor):
             starts_written = group_starts[updated].tolist()
             _note(
                 open_windows,
-                [changed[place] for place in kept],
-                [starts_written[place] for place in kept],
-                [update.stored[place] for place in kept],
+                [changed[index] for index in kept],
+                [starts_written[index] for index in kept],
+                [update.stored[index] for index in kept],
             )
             return None
         windows = starts[update.rows]
@@ -240,7 +240,7 @@ def windows_of(windows: TimeWindows | UnlimitedWindows, timestamps: IntArray) ->
     """The windows of each record, the oldest first; none starts before 0.
 
     Returns:
-        For each pair of record and window: the record's row, the window's place among the record's windows, and the
+        For each pair of record and window: the record's row, the window's number among the record's windows, and the
         window's start in milliseconds.
     """
     if isinstance(windows, UnlimitedWindows):
@@ -254,6 +254,6 @@ def windows_of(windows: TimeWindows | UnlimitedWindows, timestamps: IntArray) ->
     steps = np.arange(most - 1, -1, -1, dtype=np.int64) * windows.advance_ms
     starts = newest[:, None] - steps[None, :]
     holds = (starts + windows.size_ms > timestamps[:, None]) & (starts >= 0)
-    rows, places = np.nonzero(holds)
-    first = places - np.argmax(holds, axis=1)[rows]
-    return rows.astype(np.int64), first.astype(np.int64), starts[rows, places]
+    rows, numbers = np.nonzero(holds)
+    first = numbers - np.argmax(holds, axis=1)[rows]
+    return rows.astype(np.int64), first.astype(np.int64), starts[rows, numbers]

@@ -58,14 +58,14 @@ class WindowedResults:
         if not self._merged:
             self._updates.append(update)
             return
-        place = (key, *window)
-        known = self._last.pop(place, None)
-        if not is_there and (place in self._born or (known is None and not was_there)):
-            self._born.discard(place)
+        window_key = (key, *window)
+        known = self._last.pop(window_key, None)
+        if not is_there and (window_key in self._born or (known is None and not was_there)):
+            self._born.discard(window_key)
             return
         if known is None and not was_there:
-            self._born.add(place)
-        self._last[place] = update if known is None else (*update[:-1], known[-1])
+            self._born.add(window_key)
+        self._last[window_key] = update if known is None else (*update[:-1], known[-1])
 
     def of_sessions(self, records: Records) -> Records | None:
         """Returns the updates as records; as in Kafka Streams those of sessions have no headers."""

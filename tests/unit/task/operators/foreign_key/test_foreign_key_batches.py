@@ -92,11 +92,11 @@ def run(topology: FrozenTopology, rows: list[tuple[str, Any, Any, int]], sizes: 
     with TopologyTestDriver(topology, SETTINGS) as driver:
         (inputs,) = (part.input_topics(APPLICATION) for part in topology.sub_topologies)
         topics = {name: driver.create_input_topic(name, TEXT, SERDES[name]) for name in inputs}
-        place, turn = 0, 0
-        while place < len(rows):
-            batch = rows[place : place + sizes[turn % len(sizes)]]
+        start, turn = 0, 0
+        while start < len(rows):
+            batch = rows[start : start + sizes[turn % len(sizes)]]
             driver.pipe_batch([(topics[name], TestRecord(key, value, time)) for name, key, value, time in batch])
-            place, turn = place + len(batch), turn + 1
+            start, turn = start + len(batch), turn + 1
         outputs = {
             name: [
                 (record.key, record.value, record.timestamp)

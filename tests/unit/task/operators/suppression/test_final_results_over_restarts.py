@@ -28,7 +28,7 @@ from millrace.state import TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
 from millrace.testing.topics import RawRecord, input_batch
-from millrace.topology.topology import SubTopology
+from millrace.topology.parts import SubTopology
 
 TEXT = StringSerde()
 CONFIG = StreamsConfig.from_mapping({"application.id": "app", "bootstrap.servers": "none:0"})

@@ -69,15 +69,15 @@ def _topology(
 def _run(topology: FrozenTopology, rows: list[tuple[Any, Any, int]], sizes: list[int]) -> Any:
     with TopologyTestDriver(topology, {"application.id": "app"}) as driver:
         topic = driver.create_input_topic("in", TEXT, TYPED)
-        now, place, turn = 100, 0, 0
+        now, start, turn = 100, 0, 0
         records = []
         for key, value, step in rows:
             records.append(TestRecord(key, value, max(0, now + step)))
             now = max(now, now + step)
-        while place < len(records):
-            batch = records[place : place + sizes[turn % len(sizes)]]
+        while start < len(records):
+            batch = records[start : start + sizes[turn % len(sizes)]]
             topic.pipe_batch(batch)
-            place, turn = place + len(batch), turn + 1
+            start, turn = start + len(batch), turn + 1
         out = [
             (record.key, record.value, record.timestamp)
             for record in driver.create_output_topic("out", BytesSerde(), BytesSerde()).read_records()

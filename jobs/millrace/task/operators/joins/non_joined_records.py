@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from millrace.state import KeyValueStore
-from millrace.state.join_layout import read_waiting_key, read_waiting_values, waiting_key, waiting_values
+from millrace.state.join_layout import outer_join_key, outer_join_values, read_outer_join_key, read_outer_join_values
 
 _TIME = struct.Struct(">q")
 
@@ -27,8 +27,8 @@ class ClosedRecords:
     next_time: int | None
 
 
-class WaitingRecords:
-    """Waiting records by timestamp, side and key. Changes are kept until :meth:`flush`.
+class NonJoinedRecords:
+    """Non-joined records by timestamp, side and key. Changes are kept until :meth:`flush`.
 
     Kafka Streams scans its store for those whose window has closed; here the keys of the store are in memory, in
     order, by side, so that closed ones are found by a binary search.
@@ -42,39 +42,39 @@ class WaitingRecords:
         self._log: list[tuple[bytes, bytes | None, int]] = []
         for key, _, _ in store.all():
             self._present.add(key)
-            self._sides[read_waiting_key(key)[1]].append(key)
+            self._sides[read_outer_join_key(key)[1]].append(key)
 
     def add(self, timestamp: int, key: bytes, value: bytes, *, left: bool, now: int) -> None:
         """Lets a record wait. ``now`` is the timestamp of the changelog's record, milliseconds."""
-        place = waiting_key(timestamp, left=left, key=key)
-        values = [*self.values(place), value] if place in self._present else [value]
+        store_key = outer_join_key(timestamp, left=left, key=key)
+        values = [*self.values(store_key), value] if store_key in self._present else [value]
         if len(values) == 1:
-            self._present.add(place)
-            insort(self._sides[left], place)
-        self._changed[place] = values
-        self._log.append((place, waiting_values(values, left=left), now))
+            self._present.add(store_key)
+            insort(self._sides[left], store_key)
+        self._changed[store_key] = values
+        self._log.append((store_key, outer_join_values(values, left=left), now))
 
     def remove(self, timestamp: int, key: bytes, *, left: bool, now: int) -> None:
         """Forgets the records of a key and timestamp, which found a partner; nothing if none waits."""
-        place = waiting_key(timestamp, left=left, key=key)
-        if place in self._present:
-            self.drop(place, left=left, now=now)
+        store_key = outer_join_key(timestamp, left=left, key=key)
+        if store_key in self._present:
+            self.drop(store_key, left=left, now=now)
 
-    def drop(self, place: bytes, *, left: bool, now: int) -> None:
+    def drop(self, store_key: bytes, *, left: bool, now: int) -> None:
         """Forgets the records under a key of the store."""
-        self._present.remove(place)
+        self._present.remove(store_key)
         keys = self._sides[left]
-        del keys[bisect_left(keys, place)]
-        self._changed.pop(place, None)
-        self._log.append((place, None, now))
+        del keys[bisect_left(keys, store_key)]
+        self._changed.pop(store_key, None)
+        self._log.append((store_key, None, now))
 
-    def values(self, place: bytes) -> list[bytes]:
+    def values(self, store_key: bytes) -> list[bytes]:
         """Returns the values under a key of the store, in the order in which they came."""
-        changed = self._changed.get(place)
+        changed = self._changed.get(store_key)
         if changed is not None:
             return changed
-        found = self._store.get(place)
-        return [] if found is None else read_waiting_values(found[0])
+        found = self._store.get(store_key)
+        return [] if found is None else read_outer_join_values(found[0])
 
     def closed(self, left_limit: int, right_limit: int) -> ClosedRecords:
         """Returns the records whose window has closed.
@@ -89,7 +89,7 @@ class WaitingRecords:
         # Kafka Streams' scan ends at the entry behind the first open ones of both sides, and remembers its timestamp.
         if first_left < len(lefts) and first_right < len(rights):
             last_open = max(lefts[first_left], rights[first_right])
-            behind = [side[place] for side in (lefts, rights) if (place := bisect_right(side, last_open)) < len(side)]
+            behind = [side[index] for side in (lefts, rights) if (index := bisect_right(side, last_open)) < len(side)]
             repeated = not behind or len(self.values(last_open)) > 1
             end = last_open if repeated else min(behind)
         else:
@@ -102,7 +102,7 @@ class WaitingRecords:
         self._changed = {}
         if log:
             self._store.put_many(
-                [place for place, _, _ in log],
+                [store_key for store_key, _, _ in log],
                 [value for _, value, _ in log],
                 np.array([now for _, _, now in log], dtype=np.int64),
             )

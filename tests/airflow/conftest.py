@@ -9,6 +9,7 @@ import json
 import os
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -107,9 +108,15 @@ class Platform:
         return self.wait_for_run(dag_id, run_id, limit_s=limit_s)
 
     def wait_for_run(self, dag_id: str, run_id: str, *, limit_s: float = 240) -> str:
-        """Wait for the end of a run; how it ended."""
+        """Wait for the end of a run; how it ended. What failed tells why, which pytest shows where a test fails."""
         wait_for(lambda: self.client.run_state(dag_id, run_id) in {"success", "failed"}, limit_s=limit_s)
-        return self.client.run_state(dag_id, run_id)
+        state = self.client.run_state(dag_id, run_id)
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        for task in self.client.request("GET", path)["task_instances"] if state == "failed" else ():
+            if task["state"] == "failed":
+                end = self.end_of_log(dag_id, run_id, task["task_id"], map_index=task["map_index"], lines=20)
+                sys.stderr.write(f"{dag_id} {run_id} {task['task_id']} failed:\n{end}\n")
+        return state
 
     def supervising_run(self) -> str:
         """The active run of the supervise DAG, once its task is deferred and its trigger looks after the job.

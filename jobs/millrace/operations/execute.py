@@ -1,4 +1,4 @@
-"""Carrying operations out, step by step, and going on with one that was killed or has failed."""
+"""The execution of operations, step by step, and of one that was killed or has failed from where it stopped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.errors import MillraceError, OperationError
 from millrace.files import lock_file, unlock_file
@@ -32,6 +33,9 @@ from millrace.task.crash_points import crash_here
 log = structlog.get_logger(__name__)
 
 Progress = Callable[[str], None]
+
+_LOOK_S = 0.5
+"""How long the lock of the executing process is tried, seconds: who looks whether it is held, holds it for a moment."""
 
 
 def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress: Progress = lambda _: None) -> Outcome:
@@ -194,13 +198,20 @@ def _running(directory: ApplicationDirectory, what: str) -> Iterator[None]:
 
     Apart from the application's lock, which the steps themselves need for stopping and starting it.
     """
-    descriptor = lock_file(directory.operations_lock)
-    if descriptor is None:
+    attempts = Retrying(
+        retry=retry_if_result(lambda found: found is None),
+        stop=stop_after_delay(_LOOK_S),
+        wait=wait_fixed(_LOOK_S / 20),
+    )
+    try:
+        descriptor = attempts(lock_file, directory.operations_lock)
+    except RetryError:
         record = unfinished_operation(directory)
         raise OperationError(
             f"Cannot {what} {directory.application}: another process executes {record or 'an operation'}.",
             remedy="wait until it has ended",
-        )
+        ) from None
+    assert descriptor is not None
     try:
         yield
     finally:

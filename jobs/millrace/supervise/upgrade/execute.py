@@ -1,7 +1,8 @@
-"""Carrying an upgrade out, and going on with one whose process died."""
+"""The execution of an upgrade, and of one whose process died from where it stopped."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -12,12 +13,14 @@ from millrace.install.files import append_journal
 from millrace.install.home import ApplicationDirectory
 from millrace.install.spec import SpecFile
 from millrace.launch.observe import observe
-from millrace.operations import perform, resume, unfinished_operation
+from millrace.operations import OperationRecord, perform, resume, unfinished_operation
 from millrace.operations.outcome import Outcome
 from millrace.supervise.upgrade.plan import ROLLBACK, UPGRADE, UpgradePlan
 from millrace.supervise.upgrade.results import Conclusion
 
 Progress = Callable[[str], None]
+
+_POLL_S = 0.05
 
 
 def upgrade(
@@ -76,6 +79,19 @@ def is_being_executed(directory: ApplicationDirectory) -> bool:
         return True
     unlock_file(descriptor)
     return False
+
+
+def running_operation(directory: ApplicationDirectory) -> OperationRecord | None:
+    """Returns the operation that a living process executes; ``None`` where none does.
+
+    A process that has just begun waits for the application's lock before it records what it executes: until then it is
+    waited for.
+    """
+    while is_being_executed(directory):
+        if (record := unfinished_operation(directory)) is not None:
+            return record
+        time.sleep(_POLL_S)
+    return None
 
 
 def wait_for_running_operation(directory: ApplicationDirectory) -> None:

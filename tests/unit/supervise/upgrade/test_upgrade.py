@@ -17,14 +17,16 @@ import pytest
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.files import read_journal
-from millrace.install.home import Home
+from millrace.install.home import ApplicationDirectory, Home
 from millrace.install.record import JobRecord, read_record
 from millrace.install.spec import load_spec_file
 from millrace.launch import Verdict, observe
-from millrace.operations import Outcome, abandon, stop, unfinished_operation
+from millrace.operations import OperationPlan, OperationRecord, Outcome, abandon, stop, unfinished_operation
+from millrace.operations.journal import OperationJournal
 from millrace.supervise import deploy, reconcile, rollback, wait_until_ready
 from millrace.supervise.ownership import take_over_supervision
 from millrace.supervise.readiness import last_good, previous_good
+from millrace.supervise.upgrade import running_operation, upgrade
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import ROOT, SEARCH_PATH
 
@@ -307,6 +309,40 @@ def test_a_deployment_waits_for_another_to_the_same_specification(
     assert (first.action, second.action) == (("rolled_back",) * 2 if launcher else ("upgrade", "nothing"))
     launches = [line for line in read_journal(home.application(NAME)) if line["what"] == "launch"]
     assert len(launches) == (3 if launcher else 2)
+
+
+def test_a_deployment_waits_for_another_that_has_not_recorded_yet_what_it_executes(
+    home: Home, write_spec: WriteSpec, good: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have seen the new specification; the one that executes it waits for the lock that the other one holds."""
+    write_spec(description="another one")
+    is_refused = threading.Event()
+    begin = OperationJournal.begin
+
+    def begin_late(journal: OperationJournal, plan: OperationPlan, **options: Any) -> None:
+        assert is_refused.wait(60)
+        begin(journal, plan, **options)
+
+    def looks(directory: ApplicationDirectory) -> OperationRecord | None:
+        is_refused.set()
+        return running_operation(directory)
+
+    monkeypatch.setattr(OperationJournal, "begin", begin_late)
+    module = sys.modules[deploy.__module__]
+    monkeypatch.setattr(module, "running_operation", looks)
+    # Each takes the operation's lock for itself, only then the application's.
+    both_have_planned = threading.Barrier(2)
+    monkeypatch.setattr(
+        module,
+        "upgrade",
+        lambda *arguments, **options: (both_have_planned.wait(60), upgrade(*arguments, **options))[1],
+    )
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(deploy, Application(home, NAME), rollback_on_failure=True) for _ in range(2)]
+        actions = {each.result(120).action for each in both}
+    assert actions == {"upgrade", "nothing"}
+    launches = [line for line in read_journal(home.application(NAME)) if line["what"] == "launch"]
+    assert len(launches) == 2
 
 
 def test_a_killed_upgrade_that_is_given_up_is_begun_anew_by_supervision(

@@ -1,4 +1,4 @@
-"""What a broker answers to records that it will never take, which only the delivery tells."""
+"""The broker's refusals of records that it will never accept, known only from their delivery reports."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ RecordIdentity = tuple[str, bytes | None, bytes | None, int, tuple[tuple[str, by
 
 
 def is_permanent_refusal(error: KafkaError) -> bool:
-    """Returns whether the same records would be refused again."""
+    """Returns whether the broker would refuse the same records again."""
     return error.code() in RECORD_REFUSALS or error.code() in TOPIC_REFUSALS or error.code() == BYSTANDER
 
 
 class RecordsRefusedError(TransactionAbortedError):
-    """The transaction was aborted since the broker will never take some of its records.
+    """The error of a transaction that was aborted because the broker will never accept some of its records.
 
     Args:
         message: what the broker said.
@@ -94,7 +94,7 @@ def identities(
 
 @dataclass
 class KnownRefusals:
-    """Records of a batch that the broker has refused, for its next attempt.
+    """The records of a batch that the broker has refused, kept for the next attempt at the batch.
 
     Args:
         errors: why, by record.
@@ -106,7 +106,7 @@ class KnownRefusals:
         return bool(self.errors)
 
     def add(self, records: dict[RecordIdentity, KafkaError]) -> bool:
-        """Takes further ones; whether any was not known."""
+        """Adds refused records; returns whether any of them was not known before."""
         known = len(self.errors)
         self.errors.update(records)
         return len(self.errors) > known
@@ -119,7 +119,7 @@ class KnownRefusals:
         headers: Sequence[Headers | None] | None,
         timestamps: npt.NDArray[np.int64],
     ) -> list[Refusal]:
-        """Returns the records that are known, by their rows."""
+        """Returns the known refusals among the records, by their rows."""
         found: list[Refusal] = []
         for row, identity in enumerate(identities(topic, keys, values, headers, timestamps.tolist())):
             error = self.errors.get(identity)

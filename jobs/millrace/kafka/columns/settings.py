@@ -1,4 +1,4 @@
-"""Settings of the clients that read columns."""
+"""The settings of clients that read columns."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ReaderSettings:
     fetch_wait_ms: int = 100
 
     def of_client(self) -> dict[str, Any]:
-        """Returns the settings of the client, as librdkafka calls them.
+        """Returns the settings of the client, under librdkafka's names.
 
         Raises:
             ConfigurationError: a file that they name cannot be read, or more is buffered than a poll can give.
@@ -82,7 +82,7 @@ class ReaderSettings:
 
 
 def refused_settings(reason: str) -> ConfigurationError:
-    """Returns the error where the client cannot be made of its settings.
+    """Returns the error for a client that could not be created with its settings.
 
     Args:
         reason: what the client says.

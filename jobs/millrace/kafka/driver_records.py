@@ -24,7 +24,7 @@ RECENT_S = 60.0
 """How far back records count at least, seconds: hosts' clocks differ, and heartbeats may be rare."""
 
 STATUS_PARTITION = (STATUS_TOPIC, 0)
-"""All that the status topic has."""
+"""The only partition of the status topic."""
 
 _MISSING = frozenset({
     KafkaError._UNKNOWN_PARTITION,
@@ -33,7 +33,7 @@ _MISSING = frozenset({
 })  # fmt: skip
 
 FENCED_REMEDY = "nothing, if the newer driver is meant; otherwise stop it, and start this one again"
-"""What to do about a driver that a newer one took over from."""
+"""The remedy for a driver that a newer one has replaced."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -204,8 +204,8 @@ def _coordinator_knows_members(admin: KafkaAdmin, group: str) -> bool:
     The admin client's request for the same ends the process where the broker has no coordinator for the group yet
     (librdkafka issue 5040).
     """
-    # Every user of ours may read the status topic. The broker's own is there wherever a group has ever done anything;
-    # who may not read that either sees few topics, and any that it may read will do.
+    # Every user of Millrace may read the status topic. The broker's offsets topic exists once any group was used; who
+    # may read neither sees few topics, and any readable one will do.
     refusals = _refused_offsets(admin, group, [STATUS_TOPIC])
     if not _codes(refusals) - _NOT_ASKED:
         refusals = _refused_offsets(admin, group, [_OFFSETS_TOPIC])

@@ -28,7 +28,7 @@ _OAUTH_TRUSTED = {
     "https.ca.location": "ssl.truststore.location",
     "https.ca.pem": "ssl.truststore.certificates",
 }
-"""Whom to trust where a token is asked for; in Java options of the login, since the broker's may be others."""
+"""Certificates to trust where a token is requested; in Java login options, since the broker may need others."""
 
 _OAUTH = frozenset({OIDC_METHOD, TOKEN_ENDPOINT, _OAUTH_EXTENSIONS, *_OAUTH_OPTIONS, *_OAUTH_TRUSTED})
 _TRUSTED = {"ssl.ca.location": "ssl.truststore.location", "ssl.ca.pem": "ssl.truststore.certificates"}

@@ -25,9 +25,9 @@ class IsolationLevel(StrEnum):
     """The records that a reader sees, named as in ``isolation.level``."""
 
     READ_COMMITTED = "read_committed"
-    """Those of transactions that have committed, up to the first open transaction."""
+    """Records of committed transactions, up to the first open transaction."""
     READ_UNCOMMITTED = "read_uncommitted"
-    """All of them, up to the high watermark."""
+    """All records, up to the high watermark."""
 
 
 class OutOfRange(StrEnum):
@@ -35,7 +35,7 @@ class OutOfRange(StrEnum):
 
     ERROR = "error"
     EARLIEST = "earliest"
-    """The log's first record is where it begins."""
+    """Reading begins at the log's first record."""
 
 
 class LogReader:
@@ -126,7 +126,7 @@ class LogReader:
                 topic_partition, offset = topic_partition_of(message), offset_of(message)
                 end = ends.get(topic_partition)
                 if error is not None:
-                    # The log may end in transaction markers, which no message stands for: only its end event tells.
+                    # The log may end in transaction markers, which are no messages: only the end event shows them.
                     if end is None or offset >= end or not awaits_transactions:
                         unread.discard(topic_partition)
                     continue

@@ -404,7 +404,7 @@ class TaskProducer:
         self, targets: list[int] | int, count: int, *, track: bool
     ) -> list[DeliveryReport | None] | DeliveryReport | None:
         if self.transactional_id is None:
-            # Without a transaction nothing else would tell that a record was lost.
+            # Without a transaction nothing else would show that a record was lost.
             return self._delivered
         if not track:
             return None

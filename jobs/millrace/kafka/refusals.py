@@ -26,10 +26,10 @@ RECORD_REFUSALS = frozenset({
     KafkaError.RECORD_LIST_TOO_LARGE,
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
 })  # fmt: skip
-"""One record, or all of a batch of the client's that has one such record."""
+"""Codes for one refused record, or for a whole batch of the client with one such record."""
 
 BYSTANDER = KafkaError._INVALID_DIFFERENT_RECORD
-"""Another record of the same batch of the client's was refused."""
+"""The code for a record in the same batch of the client as a refused one."""
 
 TOPIC_REFUSALS = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -38,10 +38,10 @@ TOPIC_REFUSALS = frozenset({
     KafkaError._UNKNOWN_PARTITION,
     KafkaError._UNKNOWN_TOPIC,
 })  # fmt: skip
-"""Everything for one topic; the answer does not say which."""
+"""Codes for the refusal of all records of a topic, which the answer does not name."""
 
 RecordIdentity = tuple[str, bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
-"""Topic, key, value, timestamp and headers. The broker looks at nothing else, so equal records are refused alike."""
+"""Topic, key, value, timestamp and headers. The broker checks nothing else, so equal records are refused alike."""
 
 
 def is_permanent_refusal(error: KafkaError) -> bool:

@@ -18,7 +18,7 @@ from millrace.task.input import InputBatch
 from millrace.task.records import Headers, object_array
 
 NO_ROW = -1
-"""Origin of a record that no row of the input gave, but a punctuation."""
+"""Origin of a record that does not come from a row of the input, but from a punctuation."""
 
 
 class DeadLetters:

@@ -25,7 +25,7 @@ from millrace.topology.timestamp_extractors import (
 )
 from millrace.topology.topic_partition import TopicPartition
 
-# None of them gives a record another time than its own, unless its own is invalid: then it takes no other's turn.
+# None of them changes a record's own time, unless it is invalid; then the record takes no other's turn.
 _KEEP_THE_ORDER = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp)
 
 

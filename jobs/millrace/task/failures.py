@@ -68,7 +68,7 @@ class FailureHandler:
         self._batch: InputBatch | None = None
         self._dead_letters = DeadLetters(topic, config.dead_lettered_drops, task)
         self.node = ""
-        """The node at work."""
+        """The node that is running."""
         self.dropped: Counter[DropReason] = Counter()
         self.silently_dropped: Counter[SilentDrop] = Counter()
         self.dead_letters = 0

@@ -36,7 +36,7 @@ from millrace.task.spec import GlobalStoreSpec
 from millrace.topology.topic_partition import TopicPartition
 
 STALL_LIMIT_S = 90.0
-"""Longest time that a topic may give nothing before its end, seconds."""
+"""Longest time without records from a topic whose end is not reached, seconds."""
 
 _MOST_COPIES = 256
 _REFRESHES = 8
@@ -289,7 +289,7 @@ class GlobalCopies:
         with self._guard:
             held = self._copies.get(directory)
             if held is not None and _facts(held.spec) != _facts(spec):
-                # The topic, or what reads it, has changed since: whoever still reads the old copy is of an older run.
+                # The topic, or what reads it, has changed since: a reader of the old copy belongs to an older run.
                 held.close()
                 held = None
             if held is None:

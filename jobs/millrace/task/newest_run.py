@@ -19,7 +19,7 @@ from millrace.task.spec import TaskSpec
 from millrace.topology.topic_partition import TopicPartition
 
 _HEARTBEATS = 3
-"""A driver that lives has published within so many of its intervals."""
+"""Number of heartbeat intervals within which a live driver has published."""
 
 _log = structlog.get_logger(__name__)
 

@@ -83,7 +83,7 @@ def no_global_store(name: str) -> KeyValueStore:
 
 
 HeldBackByStore: TypeAlias = dict[str, Callable[[], HeldBack]]
-"""What says how much waits in a store, by its name."""
+"""By store name, a function that returns what is held back there."""
 
 
 @dataclass

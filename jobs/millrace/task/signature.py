@@ -20,7 +20,7 @@ MOVED_OFFSETS_REMEDY = (
     "find who uses the group; then put the offsets of its last status back (kafka-consumer-groups.sh --reset-offsets "
     "--from-file) and sign them with `millrace take-over`, or reset the application"
 )
-"""What to do about offsets that do not carry a signature."""
+"""The remedy for offsets that do not carry a signature."""
 RESET = "millrace.reset"
 
 

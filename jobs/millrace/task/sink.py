@@ -35,7 +35,7 @@ Output = tuple[OutputBatch, tuple[IntArray, ...]]
 """Records for a topic, and their order columns."""
 
 WINDOW_BYTES = {TimeWindowedSerde: 8, SessionWindowedSerde: 16}
-"""How many bytes behind the key's own say which window it is."""
+"""The number of bytes after the key's own that identify its window."""
 
 
 class Sink:

@@ -139,7 +139,7 @@ class _StoredGetter:
 def _stored_rows(stores: TaskStores, store: str, found: list[bytes | None], timestamps: IntArray) -> Rows:
     """Returns the rows of bytes found in a store."""
     serde = or_default(stores.specs[store].value_serde)
-    # What a built-in aggregation stores is not what it gives.
+    # The state that a built-in aggregation stores is not its result.
     is_state = isinstance(stores.aggregators.get(store), BuiltInAggregator | StructAggregator)
 
     def is_foreign(row: int) -> bool:

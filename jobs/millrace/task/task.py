@@ -76,11 +76,11 @@ ISOLATED_ROWS = 1_000
 """Most rows of a batch whose output is sent record by record, to learn which ones the broker refuses."""
 
 MOST_ATTEMPTS = 1_000
-"""At a batch. Each learns of a few more of the records that the broker refuses, out of no more than those rows have."""
+"""Most attempts at a batch. Each finds a few more of the refused records, of which those rows have no more."""
 
 PRODUCER_TIMEOUT_S = 15.0
-"""Longest time of one call of the producer: the sooner one that gets no answer is given up, the sooner a new one goes
-on."""
+"""Longest time of one call of the producer: the sooner one without an answer is discarded, the sooner another
+continues."""
 
 _log = structlog.get_logger(__name__)
 
@@ -672,7 +672,7 @@ class Task:
 
 
 TaskAction = Callable[[Task], object]
-"""What a driver has a task do between two batches. It crosses to a worker, so it must be picklable."""
+"""What a driver has a task execute between two batches. It is sent to a worker, so it must be picklable."""
 
 
 class _Clock:

@@ -22,7 +22,7 @@ from millrace.topology.expression_fields import Path, serialized
 from millrace.topology.expression_results import Check, compute
 
 Kind: TypeAlias = Any
-"""Of an object: its class where that says the Arrow type, else the Arrow type."""
+"""The kind of an object: its class where that determines the Arrow type, else the Arrow type."""
 Kinds = dict[str, tuple[Kind, ...]]
 """By name, the kinds of the leaves of a field."""
 Types = dict[str, tuple[pa.DataType | None, ...]]

@@ -14,7 +14,7 @@ AGAIN_S = 0.5
 """Time until such an offset is asked for once more, seconds."""
 
 LIMIT_S = 30.0
-"""How long the two may contradict each other before the broker is believed, seconds."""
+"""How long the broker may call an offset of its log out of range before this is taken as true, seconds."""
 
 ASKING_LIMIT_MS = 1_000
 """How long a broker may take to say where a log begins and ends, milliseconds."""

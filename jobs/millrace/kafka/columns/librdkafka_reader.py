@@ -27,7 +27,7 @@ from millrace.kafka.columns.tables import MessageTable
 from millrace.topology.topic_partition import TopicPartition
 
 _LOG_LEVELS = (*[logging.CRITICAL] * 3, logging.ERROR, logging.WARNING, logging.INFO, logging.INFO, logging.DEBUG)
-"""By the number of a level of syslog."""
+"""Python's log level for each level number of syslog."""
 
 
 class LibrdkafkaReader:

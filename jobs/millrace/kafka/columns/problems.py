@@ -16,7 +16,7 @@ OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_O
 """Codes that say that an offset is not in the log."""
 
 _REPORTED_AGAIN_S = 5.0
-"""A client that finds no broker says so at each attempt, of which there is one a second at least."""
+"""How long a report of an unreachable broker counts, seconds: the client repeats it at least once a second."""
 
 _log = structlog.get_logger(__name__)
 

@@ -20,7 +20,7 @@ RecordHeaders = list[tuple[str, bytes | None]]
 """Names and values in the order in which the producer set them; a name may come twice."""
 
 BEGINNING = -2
-"""As an offset to start at: wherever the log begins."""
+"""The start offset that stands for the beginning of the log."""
 
 NO_TIMESTAMP = -1
 """Timestamp of a record that has none."""

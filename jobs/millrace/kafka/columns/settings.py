@@ -22,7 +22,7 @@ _DEFAULTS: Mapping[str, Any] = {
     # restoration applies all that is there and then idles (170,000 records/s instead of 900,000).
     "fetch.queue.backoff.ms": 5,
 }
-"""What the user's settings may change."""
+"""The settings that the user's settings may override."""
 
 _REQUIRED: Mapping[str, Any] = {
     "enable.auto.commit": False,
@@ -30,10 +30,10 @@ _REQUIRED: Mapping[str, Any] = {
     "isolation.level": "read_committed",
     # A reset would leave a hole: an offset that is gone has to be an error.
     "auto.offset.reset": "error",
-    # Markers and aborted records are never delivered; the end-of-partition event tells how far they reach.
+    # Markers and aborted records are never delivered; the end-of-partition event shows how far they reach.
     "enable.partition.eof": True,
 }
-"""What makes reading right."""
+"""The settings on which correct reading depends."""
 
 
 @dataclass(frozen=True, kw_only=True)

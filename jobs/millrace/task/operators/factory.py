@@ -126,7 +126,7 @@ _PROCESSORS: dict[type[Any], _Create] = {
         settles=task.config.foreign_key_join_settles,
     ),
 }
-"""What makes the processor of an operator, with what of the task it uses."""
+"""The function that makes the processor of an operator, with those parts of the task that it uses."""
 
 _JOINT_PROCESSORS: dict[type[Any], Callable[[Sequence[ProcessorNode], TaskContext], JointProcessor]] = {
     operators.StreamStreamJoin: lambda nodes, task: StreamStreamJoinProcessor(

@@ -21,7 +21,7 @@ from millrace.task.records import RecordPosition
 from millrace.topology.processor_api import PunctuationType, Punctuator, RecordMetadata
 
 AFTER_THE_ROW = 2**62
-"""Second order column of what a punctuation forwards: behind everything that the walk of its row forwards."""
+"""Second order column of a punctuation's records: after all that the walk of its row forwards."""
 
 Walk = Callable[[str, Any, str | None], None]
 """``(node, record, child or None)``: has the children process a record at once."""

@@ -86,7 +86,7 @@ class GraceBuffer:
         self._is_loaded = True
         self._buffered = [key for key, _, _ in self._store.all()]
         heapify(self._buffered)
-        # A record of the same key and time as one that waits needs a number of its own, also after a restart.
+        # A record of the same key and time as a buffered one needs a number of its own, also after a restart.
         self._sequence = max((read_grace_key(buffer_key)[1] for buffer_key in self._buffered), default=0)
 
     def release(self, records: Records) -> Records:

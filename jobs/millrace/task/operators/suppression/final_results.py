@@ -25,7 +25,7 @@ from millrace.task.serialization import from_bytes
 from millrace.task.task_stores import TaskStores
 
 Result: TypeAlias = Callable[[bytes], Any]
-"""From an aggregate as the store has it to a result."""
+"""A function from an aggregate's store bytes to a result."""
 
 Window: TypeAlias = tuple[bytes, int, int]
 """Key, start and end."""

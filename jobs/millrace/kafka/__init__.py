@@ -1,1 +1,1 @@
-"""Everything that speaks to Kafka: clients, topics, offsets, the transactional producer."""
+"""Access to Kafka: clients, topics, offsets, and the transactional producer."""

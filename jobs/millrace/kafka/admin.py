@@ -1,4 +1,4 @@
-"""Administration of a cluster with a time limit on every call."""
+"""Administration of a cluster, with a time limit on every call."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ COORDINATOR_MOVES = frozenset({
 
 
 class KafkaAdmin:
-    """Topics, settings and limits of a cluster.
+    """The administrator of a cluster: its topics, their settings, and their limits.
 
     Every method answers or raises within about ``timeout_s``: :class:`BrokerUnavailableError` where no broker answers,
     :class:`PreflightError` where the broker refuses the credentials or a permission is missing.
@@ -71,14 +71,14 @@ class KafkaAdmin:
         self.client = AdminClient(configuration)
 
     def number_of_brokers(self) -> int:
-        """How many brokers the cluster has now."""
+        """Returns the number of brokers that the cluster has now."""
         cluster: Any = self.result(
             self.client.describe_cluster(request_timeout=self.timeout_s), doing="describing the cluster"
         )
         return len(cluster.nodes)
 
     def describe_topics(self, names: Collection[str]) -> dict[str, TopicDescription]:
-        """The topics among ``names`` that exist.
+        """Returns the descriptions of those topics among ``names`` that exist.
 
         Brokers hear of a new topic one after the other: one that was created here a moment ago is waited for.
         """
@@ -116,14 +116,14 @@ class KafkaAdmin:
         return found
 
     def topic_names(self) -> frozenset[str]:
-        """The topics that there are, as far as the user may know of them."""
+        """Returns the names of all topics that this user may see."""
         try:
             return frozenset(self.client.list_topics(timeout=self.timeout_s).topics)
         except KafkaException as error:
             raise self.translated(kafka_error(error), "listing topics") from error
 
     def all_partitions(self) -> list[tuple[str, int]]:
-        """Every partition of the topics that there are, as far as the user may know of them, sorted."""
+        """Returns every partition of all topics that this user may see, sorted."""
         try:
             topics = self.client.list_topics(timeout=self.timeout_s).topics
         except KafkaException as error:
@@ -131,7 +131,7 @@ class KafkaAdmin:
         return sorted((name, number) for name, topic in topics.items() for number in topic.partitions)
 
     def describe_topic(self, name: str) -> TopicDescription:
-        """One topic.
+        """Returns the description of one topic.
 
         Raises:
             PreflightError: it does not exist.
@@ -145,7 +145,7 @@ class KafkaAdmin:
         return found[name]
 
     def topic_settings(self, name: str) -> dict[str, str]:
-        """All settings of a topic, the broker's defaults included.
+        """Returns all settings of a topic, including those that come from the broker's defaults.
 
         Raises:
             OperationError: the topic does not exist.
@@ -153,7 +153,7 @@ class KafkaAdmin:
         return self._settings(ConfigResource(ConfigResource.Type.TOPIC, name), f"reading settings of topic {name}")
 
     def settings_of_topics(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """:meth:`topic_settings` of several topics, in one request.
+        """Returns :meth:`topic_settings` of several topics, read in one request.
 
         Raises:
             OperationError: a topic does not exist.
@@ -168,7 +168,7 @@ class KafkaAdmin:
         return found
 
     def own_topic_settings(self, name: str) -> dict[str, str]:
-        """The settings that a topic has of its own, the broker's defaults left out.
+        """Returns the settings of a topic that override the broker's defaults.
 
         Raises:
             OperationError: the topic does not exist.
@@ -180,7 +180,7 @@ class KafkaAdmin:
         return {key: entry.value for key, entry in entries.items() if entry.source == own}
 
     def change_topic_settings(self, name: str, settings: Mapping[str, str | None]) -> None:
-        """Set some of a topic's settings; ``None`` gives one back to the broker's default. The others stay.
+        """Changes some settings of a topic; ``None`` resets one to the broker's default. The others stay as they are.
 
         Raises:
             OperationError: the topic does not exist, or the broker refuses.
@@ -201,7 +201,7 @@ class KafkaAdmin:
         self.result(future, doing=f"changing settings of topic {name}")
 
     def broker_settings(self) -> dict[str, str]:
-        """Settings of one broker of the cluster, which stand for those of all."""
+        """Returns the settings of one broker, which stand for those of the whole cluster."""
         cluster: Any = self.result(
             self.client.describe_cluster(request_timeout=self.timeout_s), doing="describing the cluster"
         )
@@ -211,11 +211,11 @@ class KafkaAdmin:
         )
 
     def topic_limits(self, names: Iterable[str]) -> dict[str, TopicLimits]:
-        """What topics take, for :class:`millrace.kafka.producer.TaskProducer`."""
+        """Returns the limits for records of topics, as :class:`millrace.kafka.producer.TaskProducer` checks them."""
         return {name: TopicLimits.of(settings) for name, settings in self.settings_of_topics(names).items()}
 
     def unwritable_topics(self, names: Collection[str]) -> frozenset[str]:
-        """Those of the topics to which this user may not write, as far as the broker checks permissions at all."""
+        """Returns the topics to which this user may not write; none where the broker checks no permissions."""
         if not names:
             return frozenset()
         futures = self.client.describe_topics(
@@ -235,7 +235,7 @@ class KafkaAdmin:
         return frozenset(found)
 
     def create_missing(self, specs: Iterable[TopicSpec]) -> tuple[str, ...]:
-        """Create the topics that do not exist, and check the partition count of those that do.
+        """Creates the topics that do not exist, and checks the partition count of those that do.
 
         Several callers at once are fine. Returns when every topic has leaders.
 
@@ -268,7 +268,7 @@ class KafkaAdmin:
         return created
 
     def delete_topics(self, names: Collection[str]) -> None:
-        """Delete topics with everything in them; those that do not exist are passed over.
+        """Deletes topics with all their records; topics that do not exist are skipped.
 
         Returns when they are gone.
 
@@ -295,12 +295,12 @@ class KafkaAdmin:
         )
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Raise the number of partitions of a topic to ``total``."""
+        """Raises the number of partitions of a topic to ``total``."""
         futures = self.client.create_partitions([NewPartitions(topic, total)], request_timeout=self.timeout_s)
         self.result(futures[topic], doing=f"adding partitions to topic {topic}")
 
     def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        """Delete the records before an offset, which a topic with ``cleanup.policy`` delete allows.
+        """Deletes the records before an offset, which a topic whose ``cleanup.policy`` is delete allows.
 
         Args:
             before: ``(topic, partition) -> offset``; that offset itself stays. -1 stands for the end.
@@ -321,7 +321,7 @@ class KafkaAdmin:
         return begins
 
     def result(self, future: Future[T], *, doing: str, unless: Collection[int] = ()) -> T | None:
-        """What a future of :attr:`client` holds.
+        """Returns the result of a future that :attr:`client` returned.
 
         Args:
             future: a result of an admin call.
@@ -334,7 +334,7 @@ class KafkaAdmin:
         return self._answer(lambda: future.result(self.timeout_s + _GRACE_S), doing, unless)
 
     def ask_coordinator(self, call: Callable[[], Future[T]], *, doing: str, unless: Collection[int] = ()) -> T | None:
-        """Like :meth:`result`, for requests to a group's coordinator, which may be loading or moving to another broker.
+        """Returns a result as :meth:`result` does, for requests to a group's coordinator, which may load or move.
 
         The client library hands that through as an error; here it is asked again within the time limit.
 
@@ -371,7 +371,7 @@ class KafkaAdmin:
             ) from error
 
     def translated(self, error: KafkaError, doing: str) -> MillraceError:
-        """The error of ours for one that this client met."""
+        """Returns Millrace's error for one that this client received."""
         # A connection that fails shows as a time-out of the request; the reason comes by the callback.
         self.client.poll(0)
         translated = translate(error, doing=doing, bootstrap_servers=self.bootstrap_servers)

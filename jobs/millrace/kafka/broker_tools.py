@@ -1,4 +1,4 @@
-"""The broker's own command-line tools, for what the client library cannot ask: one Java process each."""
+"""The broker's own command-line tools, for what the client library cannot request: one Java process each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ask_broker_tool(
     settings: Mapping[str, str] | None = None,
     asking_for: str,
 ) -> str:
-    """Returns what a tool prints; takes one or two seconds.
+    """Runs a command-line tool of the broker and returns what it prints; takes one or two seconds.
 
     Args:
         tool: class of the tool.

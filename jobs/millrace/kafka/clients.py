@@ -1,4 +1,4 @@
-"""How the clients of a broker are set up, and how their errors become ours."""
+"""The settings of clients, and the translation of librdkafka's errors to those of Millrace."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ _FILES = frozenset(
 
 
 class AnsweringClient:
-    """An admin client that tells whether a broker answers, without a word on standard error."""
+    """An admin client that checks whether a broker answers, and writes nothing to standard error."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._client = AdminClient(base_settings(bootstrap_servers))
 
     def answers(self, *, timeout_s: float) -> bool:
-        """Returns whether at least one broker is known and answered within ``timeout_s`` seconds."""
+        """Returns whether at least one broker is known and has answered within ``timeout_s`` seconds."""
         try:
             return bool(self._client.list_topics(timeout=timeout_s).brokers)
         except KafkaException:
@@ -65,12 +65,12 @@ class AnsweringClient:
 
 
 def quiet_admin_client(bootstrap_servers: str) -> AnsweringClient:
-    """Returns a client for the question whether a broker answers there."""
+    """Returns a client that checks whether a broker answers at this address."""
     return AnsweringClient(bootstrap_servers)
 
 
 def base_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Returns the settings that every librdkafka client of ours has.
+    """Returns the settings that all librdkafka clients of Millrace have in common.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -95,7 +95,7 @@ def base_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = 
 
 
 def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> MillraceError:
-    """Returns the error of ours for one of librdkafka's.
+    """Returns Millrace's error for an error of librdkafka.
 
     Args:
         error: what librdkafka said.
@@ -125,20 +125,20 @@ def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> Millr
 
 
 def is_refusal(error: KafkaError) -> bool:
-    """Returns whether the broker refused a login or lacks a permission, rather than being away."""
+    """Returns whether the broker refused the login or a permission, as opposed to being unavailable."""
     # A listener that expects another security protocol just hangs up, which has no error code of its own.
     return error.code() in _REFUSED or (error.code() == KafkaError._TRANSPORT and "SSL" in error.str())
 
 
 def kafka_error(error: KafkaException) -> KafkaError:
-    """Returns the error object inside the exception."""
+    """Returns the error object inside an exception of the client library."""
     inner = error.args[0]
     assert isinstance(inner, KafkaError)
     return inner
 
 
 def consume_available(consumer: Consumer, most: int, *, timeout_s: float) -> list[Message]:
-    """Returns what has come, and nothing that has not: ``Consumer.consume`` waits until it has all that it may give.
+    """Returns the messages that have arrived; ``Consumer.consume`` alone waits until it has as many as it may return.
 
     Args:
         consumer: an assigned consumer.

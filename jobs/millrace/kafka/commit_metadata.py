@@ -1,4 +1,4 @@
-"""The text that is committed beside an offset, in the form that Kafka Streams gives it."""
+"""The metadata that is committed beside an offset, in the format of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CommitMetadata:
 
     @classmethod
     def decode(cls, text: str | None) -> CommitMetadata | None:
-        """Returns what :meth:`encode` or Kafka Streams wrote.
+        """Returns the metadata that :meth:`encode` or Kafka Streams wrote.
 
         It is ``None`` for anything else (empty, foreign, cut short).
         """

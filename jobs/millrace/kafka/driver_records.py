@@ -1,4 +1,4 @@
-"""Which driver of an application is the newest, read from the end of the status topic.
+"""The newest driver of an application, read from the end of the status topic.
 
 A task asks before it takes its transactional id over, so that one of a driver that was replaced takes nothing back. The
 whole topic has the history of every application of the cluster; a driver that lives has published moments ago.
@@ -24,7 +24,7 @@ RECENT_S = 60.0
 """How far back records count at least, seconds: hosts' clocks differ, and heartbeats may be rare."""
 
 STATUS_PARTITION = (STATUS_TOPIC, 0)
-"""All that the status topic has."""
+"""The only partition of the status topic."""
 
 _MISSING = frozenset({
     KafkaError._UNKNOWN_PARTITION,
@@ -33,12 +33,12 @@ _MISSING = frozenset({
 })  # fmt: skip
 
 FENCED_REMEDY = "nothing, if the newer driver is meant; otherwise stop it, and start this one again"
-"""What to do about a driver that a newer one took over from."""
+"""The remedy for a driver that a newer one has replaced."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriverRecord:
-    """A driver, as its status record names it.
+    """A driver, as its status record identifies it.
 
     Args:
         epoch: number of the driver; a higher one took over from all lower ones.
@@ -55,7 +55,7 @@ class DriverRecord:
     started_at: float = 0.0
 
     def replaces(self, *, epoch: int, run: str) -> bool:
-        """Returns whether it took over from the driver of that number and run."""
+        """Returns whether this driver replaced the driver of the given number and run."""
         return self.epoch > epoch or (self.epoch == epoch and self.run != run)
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class DriverRecord:
 
 
 def fenced(application_id: str, *, epoch: int, by: DriverRecord, task: str = "") -> DriverFencedError:
-    """Returns the error of a driver, or of a task of it, that was replaced: it names who replaced it.
+    """Returns the error of a driver, or of its task, that was replaced; it names the newer driver.
 
     Args:
         application_id: the application.
@@ -82,7 +82,7 @@ def fenced(application_id: str, *, epoch: int, by: DriverRecord, task: str = "")
 
 
 def status_reader(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> LogReader:
-    """Returns a reader of the status topic. It sees what a driver that died inside a transaction has published."""
+    """Returns a reader of the status topic, which also sees records of a driver that died inside a transaction."""
     return LogReader(
         bootstrap_servers,
         client_settings,
@@ -135,7 +135,7 @@ def newest_driver(
 
 
 def _recent(consumer: Consumer, recent_s: float, deadline: float) -> tuple[int, int]:
-    """First offset of the recent records, and the end of the log."""
+    """Returns the first offset of the recent records, and the end of the log."""
     since_ms = int((time.time() - recent_s) * 1000)
     (first,) = consumer.offsets_for_times([TopicPartition(STATUS_TOPIC, 0, since_ms)], timeout=_left(deadline))
     if first.error is not None:
@@ -145,7 +145,7 @@ def _recent(consumer: Consumer, recent_s: float, deadline: float) -> tuple[int, 
 
 
 def _newer(newest: DriverRecord | None, value: bytes | None) -> DriverRecord | None:
-    """What counts once a further record of the application was read; a tombstone discards what was before it."""
+    """Returns the newest driver after a further record of the application; a tombstone discards the earlier ones."""
     if value is None:
         return None
     found = _record(value)
@@ -153,7 +153,7 @@ def _newer(newest: DriverRecord | None, value: bytes | None) -> DriverRecord | N
 
 
 def _record(value: bytes) -> DriverRecord | None:
-    """``None`` for what is no status of a driver."""
+    """Returns the driver in a status record; ``None`` where the record is no driver's status."""
     try:
         fields: Any = orjson.loads(value)
         driver = fields.get("driver") or {}

@@ -1,4 +1,4 @@
-"""Offsets of a consumer group that has no members: how they are named in a transaction, and committed without one."""
+"""Commits of offsets to a consumer group that has no members, inside of transactions and outside."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.kafka.clients import base_settings, kafka_error, translate
 
 @lru_cache(maxsize=64)
 def group_metadata(group: str) -> Any:
-    """Returns what ``send_offsets_to_transaction`` wants to know of a group: its name, and that there is no membership.
+    """Returns the group metadata for ``send_offsets_to_transaction``: the group's name, and no membership.
 
     The coordinator takes offsets that come in a transaction from such a stranger even while the group has members, so
     whoever must not share the group looks for members first (:func:`millrace.kafka.groups.live_members`).
@@ -29,7 +29,7 @@ def group_metadata(group: str) -> Any:
 
 
 class GroupCommitter:
-    """Commits offsets with their metadata outside transactions; one connection, opened at the first commit.
+    """The committer of offsets with their metadata outside transactions; it connects at the first commit.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -70,7 +70,7 @@ class GroupCommitter:
                 raise self._translated(position.error, group)
 
     def close(self) -> None:
-        """Closes the connections. Closing twice is fine."""
+        """Closes the connections. Idempotent."""
         while self._consumers:
             self._consumers.popitem()[1].close()
 

@@ -1,4 +1,4 @@
-"""Who else belongs to a consumer group, and how producers of a group's tasks are fenced."""
+"""The live members of a consumer group, and the fencing of producers of a group's tasks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class GroupMembership:
 
     @property
     def is_live(self) -> bool:
-        """Whether a process belongs to the group, so that its offsets are not ours alone."""
+        """Whether a process is a member, so that the group's offsets are not Millrace's alone."""
         return bool(self.members) or self.protocol is GroupProtocol.OTHER
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class GroupMembership:
 
 
 def live_members(admin: KafkaAdmin, group: str) -> GroupMembership:
-    """Returns the live members of a group, whatever protocol they use.
+    """Returns the live members of a group, whichever protocol they use.
 
     The coordinator is asked to take an offset that it never takes, since its metadata is too long: where the group has
     members, it says that the asker is none of them, before it looks at the metadata. Nothing is written either way, and
@@ -123,9 +123,9 @@ def fence_transactional_ids(
     settings: Mapping[str, str] | None = None,
     timeout_s: float = 60.0,
 ) -> None:
-    """Takes transactional ids over, so that every producer that has one of them is fenced and its transaction ended.
+    """Takes transactional ids over: every producer that uses one of them is fenced, and its transaction is aborted.
 
-    Needed where tasks were renumbered: no other process would take over the ids of tasks that are no more. A crash in
+    Needed where tasks were renumbered: no process would take over the ids of tasks that no longer exist. A crash in
     the middle leaves some fenced; doing it again is harmless.
 
     Args:
@@ -158,7 +158,7 @@ def fence_and_commit(
     settings: Mapping[str, str] | None = None,
     timeout_s: float = 60.0,
 ) -> None:
-    """Commits offsets under each of other producers' transactional ids, so that no commit of theirs comes between.
+    """Commits offsets under each of other producers' transactional ids, so that none of them commits in between.
 
     A producer that takes its id back after ours took it over makes our commit fail, and all begins again; once all of
     ours have succeeded, such a producer finds our commit. A crash in the middle is harmless: doing it again is.
@@ -199,11 +199,13 @@ def fence_and_commit(
 
 
 def _coordinator_knows_members(admin: KafkaAdmin, group: str) -> bool:
-    """Asked by a consumer that never joins: the admin client's request for the same ends the process where the broker
-    has no coordinator for the group yet (librdkafka issue 5040).
+    """Returns whether the group has members: its coordinator then refuses offsets of a consumer that never joins.
+
+    The admin client's request for the same ends the process where the broker has no coordinator for the group yet
+    (librdkafka issue 5040).
     """
-    # Every user of ours may read the status topic. The broker's own is there wherever a group has ever done anything;
-    # who may not read that either sees few topics, and any that it may read will do.
+    # Every user of Millrace may read the status topic. The broker's offsets topic exists once any group was used; who
+    # may read neither sees few topics, and any readable one will do.
     refusals = _refused_offsets(admin, group, [STATUS_TOPIC])
     if not _codes(refusals) - _NOT_ASKED:
         refusals = _refused_offsets(admin, group, [_OFFSETS_TOPIC])
@@ -219,7 +221,7 @@ def _coordinator_knows_members(admin: KafkaAdmin, group: str) -> bool:
 
 
 def _refused_offsets(admin: KafkaAdmin, group: str, topics: Collection[str]) -> list[KafkaError]:
-    """Why the coordinator does not take offsets that it never takes, by topic."""
+    """Returns the coordinator's errors for offsets that it never accepts, one for each topic."""
     too_long = "x" * (int(admin.broker_settings()["offset.metadata.max.bytes"]) + 1)
     probes = [TopicPartition(topic, 0, 0, too_long) for topic in topics]
     answers: list[KafkaError] = []
@@ -260,7 +262,7 @@ def _asking_for_members(group: str) -> str:
 
 
 def delete_group(admin: KafkaAdmin, group: str) -> None:
-    """Deletes a group with its offsets; one that does not exist is passed over.
+    """Deletes a group with its offsets; a group that does not exist is skipped.
 
     Args:
         admin: an administrator of the cluster.

@@ -1,4 +1,4 @@
-"""Resolves the jars of the broker and of Spark's Kafka connector, once, with the Ivy that ships in pyspark."""
+"""Resolution of the jars of the broker and of Spark's Kafka connector, once, with the Ivy that ships in pyspark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class JarSet:
-    """Jars that are resolved together.
+    """The jars that are resolved together.
 
     Args:
         name: directory of the set under ``<home>/jars``; it carries the version, so that an upgrade resolves again.
@@ -89,7 +89,7 @@ SPARK_KAFKA_JARS = JarSet(
 
 
 def resolve_jars(jar_set: JarSet, *, home: Path | None = None, progress: Progress | None = None) -> tuple[Path, ...]:
-    """The jars of a set, downloaded if they are not there yet.
+    """Returns the jars of a set, downloaded if they are not there yet.
 
     A set is there completely or not at all: it is put together in a temporary directory, which is renamed at the
     end. Parallel calls, also of other processes, wait for the one that downloads. ``MILLRACE_IVY_SETTINGS`` may name
@@ -125,7 +125,7 @@ def resolve_jars(jar_set: JarSet, *, home: Path | None = None, progress: Progres
 
 
 def class_path(jars: tuple[Path, ...]) -> str:
-    """Java's ``-cp`` argument for the jars."""
+    """Returns Java's ``-cp`` argument for the jars."""
     return os.pathsep.join(map(str, jars))
 
 
@@ -255,7 +255,7 @@ def _ivy_jar() -> Path:
 
 
 def spark_home() -> Path:
-    """Directory of the installed pyspark, which is a whole Spark.
+    """Returns the directory of the installed pyspark, which contains a whole Spark.
 
     Raises:
         PreflightError: it is not installed.

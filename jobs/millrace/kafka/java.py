@@ -1,4 +1,4 @@
-"""Finds the Java that runs the broker and Spark."""
+"""The Java that runs the broker and Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMEDY = (
 
 
 def find_java() -> Path:
-    """Returns the ``java`` of ``JAVA_HOME``, else the first one on ``PATH``, asked for its version.
+    """Returns the ``java`` of ``JAVA_HOME``, or else the first one on ``PATH``, after checking its version.
 
     Raises:
         PreflightError: there is none, or it is older than version 17.
@@ -31,7 +31,7 @@ def find_java() -> Path:
 
 
 def locate_java() -> Path:
-    """Works like :func:`find_java`, without running it.
+    """Returns the same ``java`` as :func:`find_java`, without running it.
 
     Raises:
         PreflightError: there is none.

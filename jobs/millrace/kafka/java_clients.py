@@ -1,4 +1,4 @@
-"""Settings of librdkafka's clients as Kafka's Java clients want them: Spark's Kafka source, and the broker's tools.
+"""The settings of librdkafka's clients, translated for Kafka's Java clients: Spark's Kafka source, the broker's tools.
 
 A specification has librdkafka's names only. What differs in Java is the login: it goes into one line of JAAS, and
 certificates are read as PEM from files or from the settings themselves.
@@ -28,7 +28,7 @@ _OAUTH_TRUSTED = {
     "https.ca.location": "ssl.truststore.location",
     "https.ca.pem": "ssl.truststore.certificates",
 }
-"""Whom to trust where a token is asked for; in Java options of the login, since the broker's may be others."""
+"""Certificates to trust where a token is requested; in Java login options, since the broker may need others."""
 
 _OAUTH = frozenset({OIDC_METHOD, TOKEN_ENDPOINT, _OAUTH_EXTENSIONS, *_OAUTH_OPTIONS, *_OAUTH_TRUSTED})
 _TRUSTED = {"ssl.ca.location": "ssl.truststore.location", "ssl.ca.pem": "ssl.truststore.certificates"}
@@ -43,7 +43,7 @@ _KEY_FORMATS = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY
 
 
 def java_consumer(settings: Mapping[str, str]) -> dict[str, str]:
-    """Returns the settings of a Java consumer: the login translated, the others as they are.
+    """Returns the settings of a Java consumer: the login translated, the others unchanged.
 
     Args:
         settings: of a consumer, as librdkafka calls them.
@@ -56,7 +56,7 @@ def java_consumer(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def java_login(settings: Mapping[str, str]) -> dict[str, str]:
-    """Returns what a Java client needs to log in as librdkafka does.
+    """Returns the settings by which a Java client logs in as librdkafka does.
 
     Args:
         settings: of a client, as librdkafka calls them; those that have nothing to do with the login are left out.
@@ -91,13 +91,13 @@ def java_login(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def properties_text(settings: Mapping[str, str]) -> str:
-    """Returns the content of a properties file, which Java programs read."""
+    """Returns the content of a properties file, as Java programs read it."""
     # Where a value needs an escape, it is JSON's.
     return "".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items())
 
 
 def java_properties(settings: Mapping[str, str]) -> list[str]:
-    """Returns what the virtual machine of a client must be told on its command line, so that it may log in.
+    """Returns the system properties, as arguments of ``java``, that a client needs to log in.
 
     Kafka's Java clients ask for tokens only where a property of the system allows it (KIP-1139, CVE-2025-27817).
 
@@ -126,7 +126,7 @@ def _sasl(login: Mapping[str, str]) -> dict[str, str]:
 
 
 def _oauth(login: Mapping[str, str]) -> dict[str, str]:
-    """Client credentials as Java has them (KIP-768): the endpoint is a setting, the rest are options of the login."""
+    """Returns client credentials as Java expects them (KIP-768): the endpoint, and the rest as login options."""
     options = {java: login[name] for name, java in _OAUTH_OPTIONS.items() if name in login}
     for pair in filter(None, login.get(_OAUTH_EXTENSIONS, "").split(",")):
         name, _, value = pair.partition("=")

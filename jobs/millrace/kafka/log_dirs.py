@@ -1,4 +1,4 @@
-"""Sizes of logs. The client library cannot ask for them, so the broker's own tool does (``kafka-log-dirs.sh``)."""
+"""The sizes of logs, read by the broker's ``kafka-log-dirs.sh``: the client library has no request for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOOL = "org.apache.kafka.tools.LogDirsCommand"
 def log_bytes(
     bootstrap_servers: str, topics: Collection[str], *, settings: Mapping[str, str] | None = None
 ) -> dict[TopicPartition, int]:
-    """Returns the bytes of the log of each partition, that of its largest replica.
+    """Returns the size of each partition's log, bytes: that of its largest replica.
 
     This takes one or two seconds of a Java process.
 

@@ -1,4 +1,4 @@
-"""Reading a range of a log once, record by record: status records, dead-letter records, records that are counted.
+"""Reading a range of a log once, record by record: status records, dead-letter records, records to be counted.
 
 What reads whole partitions on and on, in columns, is :mod:`millrace.kafka.columns`.
 """
@@ -22,24 +22,24 @@ _POLL_S = 0.2
 
 
 class IsolationLevel(StrEnum):
-    """Which records a reader sees, as ``isolation.level`` names them."""
+    """The records that a reader sees, named as in ``isolation.level``."""
 
     READ_COMMITTED = "read_committed"
-    """Those of transactions that have committed, up to the first open transaction."""
+    """Records of committed transactions, up to the first open transaction."""
     READ_UNCOMMITTED = "read_uncommitted"
-    """All of them, up to the high watermark."""
+    """All records, up to the high watermark."""
 
 
 class OutOfRange(StrEnum):
-    """What follows a first offset that the log does not have, as ``auto.offset.reset`` names it."""
+    """The reaction to a first offset that the log does not have, named as in ``auto.offset.reset``."""
 
     ERROR = "error"
     EARLIEST = "earliest"
-    """The log's first record is where it begins."""
+    """Reading begins at the log's first record."""
 
 
 class LogReader:
-    """Reads ranges of topic-partitions. Joins no group and commits nothing. To be closed, or used in ``with``.
+    """A reader of ranges of topic-partitions; joins no group and commits nothing. To be closed, or used in ``with``.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -79,7 +79,7 @@ class LogReader:
         self.close()
 
     def close(self) -> None:
-        """Close the consumer. Idempotent."""
+        """Closes the consumer. Idempotent."""
         self.consumer.close()
 
     def read(
@@ -91,7 +91,7 @@ class LogReader:
         is_timeout_of_silence: bool = False,
         awaits_transactions: bool = False,
     ) -> Iterator[Message]:
-        """The records of ranges, by partition in the order of their offsets. Ends a reading that was left before.
+        """Yields the records of ranges, of each partition in the order of offsets. Ends an earlier, unfinished reading.
 
         Args:
             starts: first offset of each partition.
@@ -126,7 +126,7 @@ class LogReader:
                 topic_partition, offset = topic_partition_of(message), offset_of(message)
                 end = ends.get(topic_partition)
                 if error is not None:
-                    # The log may end in transaction markers, which no message stands for: only its end event tells.
+                    # The log may end in transaction markers, which are no messages: only the end event shows them.
                     if end is None or offset >= end or not awaits_transactions:
                         unread.discard(topic_partition)
                     continue
@@ -154,14 +154,14 @@ class LogReader:
 
 
 def offset_of(message: Message) -> int:
-    """The offset of a record, or of the end of a partition."""
+    """Returns the offset of a record, or of the end of a partition."""
     offset = message.offset()
     assert offset is not None
     return offset
 
 
 def topic_partition_of(message: Message) -> TopicPartition:
-    """The topic-partition of a record, or of the end of one."""
+    """Returns the topic-partition of a record, or of an end-of-partition event."""
     topic, partition = message.topic(), message.partition()
     assert topic is not None
     assert partition is not None

@@ -1,4 +1,4 @@
-"""Which logins the client library can do, found before a client is made: it would say so in words of its own build."""
+"""The check of a login before a client is made: the client library's own errors name options of its build."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NEEDED = (TOKEN_ENDPOINT, CLIENT_ID, CLIENT_SECRET)
 
 
 def mechanism(settings: Mapping[str, str]) -> str | None:
-    """Returns the SASL mechanism among settings of a client; ``None`` where it logs in without SASL."""
+    """Returns the SASL mechanism in the settings of a client; ``None`` where it logs in without SASL."""
     return settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
 
 
 def check_login(settings: Mapping[str, str]) -> None:
-    """Refuses a login that no client could do.
+    """Refuses login settings that the client library cannot use.
 
     Args:
         settings: of a client, as librdkafka calls them.

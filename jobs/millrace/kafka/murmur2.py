@@ -16,7 +16,7 @@ _POSITIVE = 0x7FFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Returns the 32-bit murmur2 hash with Kafka's seed, as a number without sign.
+    """Returns the 32-bit murmur2 hash with Kafka's seed, as an unsigned number.
 
     Source: the algorithm of A. Appleby; seed and use as in Kafka's ``Utils.murmur2``.
     """
@@ -36,7 +36,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """Returns the partition of a record with this key in a topic with so many partitions."""
+    """Returns the partition of a record with this key in a topic with ``partitions`` partitions."""
     return (murmur2(key) & _POSITIVE) % partitions
 
 

@@ -1,4 +1,4 @@
-"""The hash by which a foreign-key join knows a row's value: murmur3, 128 bits, with Kafka Streams' seed."""
+"""The hash by which a foreign-key join identifies a row's value: murmur3, 128 bits, with Kafka Streams' seed."""
 
 from __future__ import annotations
 

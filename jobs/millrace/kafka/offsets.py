@@ -45,7 +45,7 @@ _WITHOUT_LEADER = frozenset({
 
 
 class End(Enum):
-    """Which end of a log."""
+    """The end of a log that is meant: high watermark or last stable offset."""
 
     HIGH_WATERMARK = IsolationLevel.READ_UNCOMMITTED
     """After the last replicated record, records of open transactions included."""
@@ -55,7 +55,7 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class CommittedOffset:
-    """What a group has committed for a partition.
+    """The offset that a group has committed for a partition.
 
     Args:
         offset: next offset to read.
@@ -69,7 +69,7 @@ class CommittedOffset:
 def committed_offsets(
     admin: KafkaAdmin, group: str, partitions: Collection[TopicPartition] | None = None, *, stable: bool = True
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Committed offsets of a group.
+    """Returns the committed offsets of a group.
 
     Args:
         admin: the cluster.
@@ -98,8 +98,10 @@ def committed_offsets(
 def _committed_as_consumer(
     admin: KafkaAdmin, group: str, partitions: Sequence[TopicPartition], *, stable: bool
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Asked by a consumer that never joins: the admin client's request for the same may never be answered again, or end
-    the process, once the broker has been started again (librdkafka issue 5040).
+    """Returns the committed offsets, asked for by a consumer that never joins the group.
+
+    The admin client's request for the same may never be answered again, or end the process, once the broker has been
+    started again (librdkafka issue 5040).
     """
     if not partitions:
         return {}
@@ -128,7 +130,7 @@ def _committed_as_consumer(
 def ask_committed(
     consumer: Consumer, partitions: Collection[TopicPartition], *, timeout_s: float
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Committed offsets of a consumer's group, asked again while its coordinator loads or moves.
+    """Returns the committed offsets of a consumer's group; asks again while the group's coordinator loads or moves.
 
     Args:
         consumer: need not have joined the group. Its isolation level decides whether the answer waits for open
@@ -137,7 +139,7 @@ def ask_committed(
         timeout_s: longest time, seconds.
 
     Raises:
-        confluent_kafka.KafkaException: what the broker or the client said at last.
+        confluent_kafka.KafkaException: the last error of the broker or the client.
     """
     attempts = Retrying(
         retry=retry_if_exception(
@@ -172,7 +174,7 @@ def _transaction_stays_open(admin: KafkaAdmin, group: str) -> OperationError:
 
 
 def begin_offsets(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    """First offsets that the logs still hold.
+    """Returns the first offsets that the logs still contain.
 
     Raises:
         OperationError: a partition does not exist.
@@ -183,7 +185,7 @@ def begin_offsets(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> 
 def end_offsets(
     admin: KafkaAdmin, partitions: Collection[TopicPartition], end: End = End.LAST_STABLE
 ) -> dict[TopicPartition, int]:
-    """Ends of logs: the offset that the next record gets, or up to which a read_committed reader may read.
+    """Returns the ends of logs: the offset of the next record, or the one up to which a read_committed reader may read.
 
     Raises:
         OperationError: a partition does not exist.
@@ -192,7 +194,7 @@ def end_offsets(
 
 
 def offsets_for_times(admin: KafkaAdmin, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-    """First offsets whose records have a timestamp at or after a time.
+    """Returns the first offsets whose records have a timestamp at or after a given time.
 
     Args:
         admin: the cluster.
@@ -210,7 +212,7 @@ def offsets_for_times(admin: KafkaAdmin, times: Mapping[TopicPartition, int]) ->
 
 
 def lag(committed: CommittedOffset | int | None, end: int | None) -> int | None:
-    """Records (and markers) between a committed offset and the end; never negative, ``None`` where either is unknown.
+    """Returns the number of records (and markers) from a committed offset to the end; ``None`` where either is unknown.
 
     Read the committed offset before the end: the other way round a fast reader seems to be past the end.
     """
@@ -220,7 +222,7 @@ def lag(committed: CommittedOffset | int | None, end: int | None) -> int | None:
 
 
 def _list_offsets(admin: KafkaAdmin, specs: Mapping[TopicPartition, Any], end: End) -> dict[TopicPartition, int]:
-    """Asks until every partition has answered; one that was just created, or whose broker restarts, has no leader."""
+    """Returns the offsets, asking until every partition has answered: one that has no leader yet does not answer."""
     found: dict[TopicPartition, int] = {}
     deadline = time.monotonic() + admin.timeout_s
     while len(found) < len(specs):

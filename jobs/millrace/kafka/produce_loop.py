@@ -1,4 +1,4 @@
-"""Hands columns of records to librdkafka with as little Python between two records as possible."""
+"""The loop that hands columns of records to librdkafka, with as little Python per record as possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DeliveryReport = Callable[[Any, Any], None]
 
 
 class ProducerClient(Protocol):
-    """The part of ``confluent_kafka.Producer`` that is used."""
+    """The part of ``confluent_kafka.Producer`` that Millrace uses."""
 
     def list_topics(self, topic: str, timeout: float, /) -> Any: ...  # noqa: D102
     def init_transactions(self, timeout: float = ..., /) -> None: ...  # noqa: D102
@@ -35,12 +35,12 @@ class ProducerClient(Protocol):
 
 
 class QueueStayedFullError(Exception):
-    """The client's send queue had no room for longer than allowed."""
+    """The error where the client's send queue stayed full for longer than allowed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutgoingRecords:
-    """Records for one topic, in columns of equal length.
+    """The records for one topic, in columns of equal length.
 
     Args:
         topic: where to.
@@ -68,7 +68,7 @@ class OutgoingRecords:
             raise ValueError(f"columns of records for {self.topic} have different lengths: {sorted(lengths)}")
 
     def rows(self, start: int, end: int | None = None) -> OutgoingRecords:
-        """Returns the records from one row up to another."""
+        """Returns the records from row ``start`` up to row ``end``."""
         part = slice(start, end)
         return OutgoingRecords(
             topic=self.topic,
@@ -82,7 +82,7 @@ class OutgoingRecords:
 
 
 def produce(client: ProducerClient, records: OutgoingRecords, *, queue_limit_s: float) -> None:
-    """Hands records to the client, waiting where its queue is full.
+    """Hands records to the client, and waits while its queue is full.
 
     The loop runs in C: ``produce_batch`` of the client and a Python loop with keyword arguments are both slower.
 

@@ -1,4 +1,4 @@
-"""The producer of one task: outputs, changelog records and committed offsets in one transaction."""
+"""The producer of one task: output records, changelog records and committed offsets in one transaction."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _log = structlog.get_logger(__name__)
 
 
 class TaskProducer:
-    """Writes what one task makes of a batch, whole or not at all.
+    """The producer that writes the results of one task's batch, all of them or none.
 
     With a transactional id, everything between :meth:`begin` and :meth:`commit` becomes visible to read_committed
     readers together with the committed offsets. Without one, records are idempotent and acknowledged by all in-sync
@@ -125,11 +125,11 @@ class TaskProducer:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether :meth:`begin` was called and neither :meth:`commit` nor :meth:`abort` has ended it."""
+        """Whether a transaction is open: begun by :meth:`begin`, not yet ended by :meth:`commit` or :meth:`abort`."""
         return self._begun_at is not None
 
     def init(self) -> None:
-        """Takes the transactional id over: fences older producers of it and ends the transaction that they left open.
+        """Takes the transactional id over: fences older producers of it and aborts the transaction that they left open.
 
         Nothing without a transactional id. After a crash inside a transaction, returns when its abort is complete.
 
@@ -156,7 +156,7 @@ class TaskProducer:
             _log.debug("no connection yet", producer=str(self), problem=str(error))
 
     def begin(self) -> None:
-        """Opens a transaction; the broker learns of it with the first record or the offsets.
+        """Opens a transaction; the broker learns of it from the first record or the offsets.
 
         Raises:
             OperationError: one is open already.
@@ -183,7 +183,7 @@ class TaskProducer:
         headers: Sequence[Headers | None] | None = None,
         track: bool = False,
     ) -> None:
-        """Hands records to the producer; they travel in the background.
+        """Hands records to the producer, which sends them in the background.
 
         Args:
             topic: where to.
@@ -238,19 +238,19 @@ class TaskProducer:
         headers: Sequence[Headers | None] | None = None,
         timestamps: npt.NDArray[np.int64] | None = None,
     ) -> list[Refusal]:
-        """Returns the records that :meth:`send` would refuse: their rows, and the error of each."""
+        """Returns the records that :meth:`send` would refuse, by row, with the error of each."""
         return self._limits.refused(topic, keys, values, headers, timestamps)
 
     def fits(self, max_message_bytes: int) -> bool:
-        """Returns whether batches and records of this producer suit a topic that takes so much, bytes."""
+        """Returns whether this producer's batches and records suit a topic that takes ``max_message_bytes``."""
         return self._limits.smallest <= max_message_bytes <= self._limits.largest
 
     def add_topic(self, topic: str, limits: TopicLimits) -> None:
-        """Checks records for a further topic, which the producer must fit, before they are handed on."""
+        """Adds the limits of a further topic, by which its records are checked; the producer must fit the topic."""
         self._limits = self._limits.with_topic(topic, limits)
 
     def flush(self) -> None:
-        """Waits until every record handed on is acknowledged.
+        """Waits until every record that was sent is acknowledged.
 
         Raises:
             TaskMigratedError, TransactionAbortedError, BrokerUnavailableError: see :meth:`commit`.
@@ -276,7 +276,7 @@ class TaskProducer:
             )
 
     def _raise_refusal(self, client: ProducerClient) -> None:
-        """A transaction of which the broker has refused a record sends nothing more, and says so only when asked.
+        """Raises the error for which the broker refused a record of this transaction; librdkafka reports it when asked.
 
         Raises:
             confluent_kafka.KafkaException: what has failed.
@@ -291,7 +291,7 @@ class TaskProducer:
                 raise
 
     def sent_end_offset(self, topic: str, partition: int) -> int | None:
-        """Returns the offset after the last tracked record sent to a partition in this transaction, once flushed.
+        """Returns the offset after the last tracked record sent to a partition in this transaction, once it is flushed.
 
         Returns:
             ``None`` where nothing tracked was sent there.
@@ -343,7 +343,7 @@ class TaskProducer:
         self._end_transaction(TransactionOutcome.COMMITTED)
 
     def abort(self) -> None:
-        """Aborts the transaction since :meth:`begin`; does nothing when none is open.
+        """Aborts the open transaction; does nothing when none is open.
 
         Without a transactional id records that have left already stay; those still waiting are dropped.
 
@@ -362,7 +362,7 @@ class TaskProducer:
         self._end_transaction(TransactionOutcome.ABORTED)
 
     def close(self) -> None:
-        """Aborts an open transaction and closes the connections. Closing twice is fine.
+        """Aborts an open transaction and closes the connections. Idempotent.
 
         A broker that cannot be reached is logged, not raised: it ends the transaction by itself.
         """
@@ -404,7 +404,7 @@ class TaskProducer:
         self, targets: list[int] | int, count: int, *, track: bool
     ) -> list[DeliveryReport | None] | DeliveryReport | None:
         if self.transactional_id is None:
-            # Without a transaction nothing else would tell that a record was lost.
+            # Without a transaction nothing else would show that a record was lost.
             return self._delivered
         if not track:
             return None

@@ -1,4 +1,4 @@
-"""The three kinds of errors of a transactional producer, and the order in which they are told apart."""
+"""The kinds of errors of a transactional producer, and the order in which they are distinguished."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FENCED = frozenset({
 
 
 class ProducerErrorKind(StrEnum):
-    """The kind of a producer's error: what has to follow it.
+    """The kind of a producer's error, by the reaction that it requires.
 
     Source: the error handling that KIP-360 and librdkafka's introduction to the transactional producer ask for.
     """
@@ -30,7 +30,7 @@ class ProducerErrorKind(StrEnum):
 
 
 def kind_of(error: KafkaError) -> ProducerErrorKind:
-    """Returns what has to follow: fatal first, then abort, then retry; anything else is fatal."""
+    """Returns the kind of an error: fatal is checked first, then abort, then retry; anything else is fatal."""
     if error.fatal() or error.code() in _FENCED:
         return ProducerErrorKind.FENCED if error.code() in _FENCED else ProducerErrorKind.FATAL
     if error.txn_requires_abort():

@@ -1,4 +1,4 @@
-"""Which records a topic's settings do not let in: found before a whole transaction is lost over one of them."""
+"""The check of records against their topic's settings, before a whole transaction fails because of one of them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Refusal = tuple[int, RecordRefusedError]
 
 
 def system_time_ms() -> int:
-    """Returns the wall clock, milliseconds."""
+    """Returns the wall clock, milliseconds since the epoch."""
     return int(time.time() * 1000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicLimits:
-    """The limits of a topic's records, by its settings.
+    """The limits of a topic's records, from the topic's settings.
 
     Args:
         max_message_bytes: largest record, bytes.
@@ -72,7 +72,7 @@ class TopicLimits:
 
 
 class RecordLimits:
-    """The limits of the records of topics.
+    """The limits of the records of several topics.
 
     Args:
         by_topic: the limits that are known; other topics have the broker's default size, and no other limit.
@@ -87,7 +87,7 @@ class RecordLimits:
 
     @property
     def topics(self) -> Collection[str]:
-        """Those whose limits are known."""
+        """The topics whose limits are known."""
         return self._by_topic.keys()
 
     def of(self, topic: str) -> TopicLimits:
@@ -95,17 +95,17 @@ class RecordLimits:
         return self._by_topic.get(topic, _DEFAULT)
 
     def with_topic(self, topic: str, limits: TopicLimits) -> RecordLimits:
-        """Returns the same limits, and those of a further topic."""
+        """Returns these limits with those of a further topic."""
         return RecordLimits({**self._by_topic, topic: limits}, clock=self._clock)
 
     @property
     def smallest(self) -> int:
-        """The least of all sizes, at most the default: no batch may be larger, whatever topic it is for."""
+        """The smallest size limit, bytes, at most the default: no batch may be larger, whichever topic it is for."""
         return min(DEFAULT_MAX_MESSAGE_BYTES, *self._sizes(), DEFAULT_MAX_MESSAGE_BYTES)
 
     @property
     def largest(self) -> int:
-        """The greatest of all sizes, at least the default: no record is larger."""
+        """The largest size limit, bytes, at least the default: no record is larger."""
         return max((DEFAULT_MAX_MESSAGE_BYTES, *self._sizes()))
 
     def check(
@@ -116,7 +116,7 @@ class RecordLimits:
         headers: Sequence[Headers | None] | None = None,
         timestamps: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """Refuses records that the topic would refuse.
+        """Raises the error of the first record that the topic would refuse, if there is one.
 
         Raises:
             RecordRefusedError: names the topic, the record's row in the batch, its key, what is wrong with it and the

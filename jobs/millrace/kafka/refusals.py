@@ -1,4 +1,4 @@
-"""What a broker answers to records that it will never take, which only the delivery tells."""
+"""The broker's refusals of records that it will never accept, known only from their delivery reports."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ RECORD_REFUSALS = frozenset({
     KafkaError.RECORD_LIST_TOO_LARGE,
     KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
 })  # fmt: skip
-"""One record, or all of a batch of the client's that has one such record."""
+"""Codes for one refused record, or for a whole batch of the client with one such record."""
 
 BYSTANDER = KafkaError._INVALID_DIFFERENT_RECORD
-"""Another record of the same batch of the client's was refused."""
+"""The code for a record in the same batch of the client as a refused one."""
 
 TOPIC_REFUSALS = frozenset({
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -38,19 +38,19 @@ TOPIC_REFUSALS = frozenset({
     KafkaError._UNKNOWN_PARTITION,
     KafkaError._UNKNOWN_TOPIC,
 })  # fmt: skip
-"""Everything for one topic; the answer does not say which."""
+"""Codes for the refusal of all records of a topic, which the answer does not name."""
 
 RecordIdentity = tuple[str, bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
-"""Topic, key, value, timestamp and headers. The broker looks at nothing else, so equal records are refused alike."""
+"""Topic, key, value, timestamp and headers. The broker checks nothing else, so equal records are refused alike."""
 
 
 def is_permanent_refusal(error: KafkaError) -> bool:
-    """Returns whether the same records would be refused again."""
+    """Returns whether the broker would refuse the same records again."""
     return error.code() in RECORD_REFUSALS or error.code() in TOPIC_REFUSALS or error.code() == BYSTANDER
 
 
 class RecordsRefusedError(TransactionAbortedError):
-    """The transaction was aborted since the broker will never take some of its records.
+    """The error of a transaction that was aborted because the broker will never accept some of its records.
 
     Args:
         message: what the broker said.
@@ -94,7 +94,7 @@ def identities(
 
 @dataclass
 class KnownRefusals:
-    """Records of a batch that the broker has refused, for its next attempt.
+    """The records of a batch that the broker has refused, kept for the next attempt at the batch.
 
     Args:
         errors: why, by record.
@@ -106,7 +106,7 @@ class KnownRefusals:
         return bool(self.errors)
 
     def add(self, records: dict[RecordIdentity, KafkaError]) -> bool:
-        """Takes further ones; whether any was not known."""
+        """Adds refused records; returns whether any of them was not known before."""
         known = len(self.errors)
         self.errors.update(records)
         return len(self.errors) > known
@@ -119,7 +119,7 @@ class KnownRefusals:
         headers: Sequence[Headers | None] | None,
         timestamps: npt.NDArray[np.int64],
     ) -> list[Refusal]:
-        """Returns the records that are known, by their rows."""
+        """Returns the known refusals among the records, by their rows."""
         found: list[Refusal] = []
         for row, identity in enumerate(identities(topic, keys, values, headers, timestamps.tolist())):
             error = self.errors.get(identity)

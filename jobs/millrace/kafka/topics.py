@@ -1,4 +1,4 @@
-"""What topics are to look like: those of users, and the internal ones of an application as Kafka Streams makes them."""
+"""The settings of topics that have to exist: those of users, and the internal ones as Kafka Streams creates them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TopicDescription:
 
     @property
     def topic_partitions(self) -> list[tuple[str, int]]:
-        """Its partitions, each with its name."""
+        """The partitions of the topic, each with the topic's name."""
         return [(self.name, partition) for partition in range(self.partitions)]
 
 
@@ -76,7 +76,7 @@ def changelog_topic(
     additional_retention_ms: int = 86_400_000,
     defaults: Mapping[str, str] | None = None,
 ) -> TopicSpec | None:
-    """Returns the topic that backs a store: compacted.
+    """Returns the specification of the changelog topic of a store, which is compacted.
 
     For windows and sessions, records beyond the retention are deleted as well.
 
@@ -121,7 +121,7 @@ def repartition_topic(
     replication_factor: int = BROKER_DEFAULT,
     defaults: Mapping[str, str] | None = None,
 ) -> TopicSpec:
-    """Returns the topic between two sub-topologies.
+    """Returns the specification of a repartition topic between two sub-topologies.
 
     Nothing in it expires: the application deletes what it has processed.
 
@@ -143,7 +143,7 @@ def repartition_topic(
 def with_limits_of_inputs(
     topic: TopicSpec, inputs: Collection[Mapping[str, str]], *, values: int = 1, broker_max_message_bytes: int = 0
 ) -> TopicSpec:
-    """Returns an internal topic whose limits let in whatever the inputs' limits have let in; settings of its own stay.
+    """Returns an internal topic that accepts every record that the inputs' limits accept; limits set by the user stay.
 
     Kafka Streams leaves them at the broker's defaults, so that a record which an input has taken may be refused midway:
     one that is more than an hour ahead of the broker's clock, or as large as a record may be.
@@ -169,7 +169,7 @@ def with_limits_of_inputs(
 
 
 def lower_limits(topic: TopicSpec, settings: Mapping[str, str]) -> dict[str, str]:
-    """Returns the limits of an existing internal topic that are too low, with the values that they need."""
+    """Returns the limits of an existing internal topic that are too low, with the values that are needed."""
     return {
         key: topic.settings[key]
         for key in (BEFORE_MAX, AFTER_MAX, DIFFERENCE_MAX, "max.message.bytes", "segment.bytes")
@@ -178,7 +178,7 @@ def lower_limits(topic: TopicSpec, settings: Mapping[str, str]) -> dict[str, str
 
 
 def damaging_settings(name: str, settings: Mapping[str, str], *, wanted_timestamp_type: str = "CreateTime") -> str:
-    """Returns what an existing internal topic does to its records that no internal topic may do, in words; else empty.
+    """Returns how a setting of an existing internal topic damages its records, in words; empty where none does.
 
     Args:
         name: its name, which tells repartition topics and changelogs apart.

@@ -1,5 +1,6 @@
-"""What the broker knows of transactions. The client library cannot ask, so the broker's tool does
-(``kafka-transactions.sh``, KIP-664).
+"""The state of transactions at the broker, read by its ``kafka-transactions.sh`` (KIP-664).
+
+The client library has no request for it.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _ask(bootstrap_servers: str, settings: Mapping[str, str] | None, arguments: 
 
 
 def parse_table(text: str) -> list[dict[str, str]]:
-    """Returns the rows of a table that the tool prints: columns between tabs, padded with spaces.
+    """Returns the rows of a table that the tool prints: columns separated by tabs, padded with spaces.
 
     Raises:
         OperationError: it is no table.

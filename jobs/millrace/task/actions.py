@@ -1,4 +1,4 @@
-"""What a driver has every task do between two of its batches, by names with arguments that JSON has.
+"""The actions that a driver has every task execute between two batches, sent as a name and JSON arguments.
 
 An action crosses to the process that holds the task. What Spark carries may be any picklable callable; a stream thread
 takes names only, since no process takes code from a network connection.
@@ -27,9 +27,9 @@ _STRICT = ConfigDict(extra="forbid")
 
 
 def task_action(name: str) -> Callable[[_Kind], _Kind]:
-    """Registers a frozen dataclass, called with a task, as the action ``name``.
+    """Registers a frozen dataclass, which is called with a task, as the action ``name``.
 
-    Its fields and what it returns must be what JSON has, and paths. It must not write to stores.
+    Its fields and its result must be JSON values or paths. It must not write to stores.
     """
 
     def register(kind: _Kind) -> _Kind:
@@ -48,7 +48,7 @@ def action_names() -> tuple[str, ...]:
 
 
 def to_named(action: TaskAction) -> tuple[str, dict[str, Any]]:
-    """Gives the name and the arguments of an action.
+    """Returns the name and the arguments of an action.
 
     Raises:
         OperationError: it is not registered.
@@ -63,7 +63,7 @@ def to_named(action: TaskAction) -> tuple[str, dict[str, Any]]:
 
 
 def from_named(name: str, arguments: Mapping[str, Any]) -> TaskAction:
-    """Gives the action of a name.
+    """Returns the action with a name and arguments.
 
     Raises:
         OperationError: there is none of that name, or it takes other arguments.
@@ -112,7 +112,7 @@ class CompactDatabase:
     """The action that begins to compact a task's database in the background, or reports its progress.
 
     Args:
-        budget_s: for how long parts are begun, seconds; ``None`` only looks.
+        budget_s: for how long parts are begun, seconds; ``None`` only reports.
     """
 
     __pydantic_config__ = _STRICT
@@ -120,7 +120,7 @@ class CompactDatabase:
     budget_s: float | None = None
 
     def __call__(self, task: Task) -> Mapping[str, Any] | None:
-        """Returns the progress; ``None`` where nothing was begun since the task's stores were opened."""
+        """Returns the progress; ``None`` where no compaction was begun since the task's stores were opened."""
         if not task.spec.sub_topology.stores:
             return None
         if self.budget_s is not None:
@@ -132,7 +132,7 @@ class CompactDatabase:
 @task_action("checkpoint-stores")
 @dataclass(frozen=True)
 class CheckpointTask:
-    """The action that keeps a task's stores as they are, in hard links.
+    """The action that makes a checkpoint of a task's stores, in hard links.
 
     Args:
         directory: where the checkpoints of all tasks go.
@@ -143,7 +143,7 @@ class CheckpointTask:
     directory: Path
 
     def __call__(self, task: Task) -> list[list[Any]]:
-        """Returns the offsets that the stores stand for: topic, partition and offset of each."""
+        """Returns the offsets that the checkpoint corresponds to: topic, partition and offset of each."""
         target = self.directory / task.spec.name
         # An attempt before this one may have come this far.
         shutil.rmtree(target, ignore_errors=True)

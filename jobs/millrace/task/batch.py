@@ -1,4 +1,4 @@
-"""A batch of a task, as it is handed from whoever planned it to the task that processes and commits it."""
+"""The batch of a task, as the planner hands it to the task that processes and commits it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class TaskBatch:
 
     @property
     def records(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return sum(len(batch) for batch in self.rows)
 
     def of(self, inputs: Iterable[TopicPartition], rows: Sequence[InputBatch]) -> TaskBatch:
-        """Returns the part of a batch of all tasks that one of them has.
+        """Returns one task's part of a batch of all tasks.
 
         Args:
             inputs: the task's input partitions.

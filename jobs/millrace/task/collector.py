@@ -1,4 +1,4 @@
-"""Where a task's output goes: outputs, changelog records and dead-letter records alike."""
+"""The destination of all output of a task: output records, changelog records and dead-letter records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNASSIGNED_PARTITION = -1
 
 @dataclass(frozen=True)
 class OutputBatch:
-    """Records for one topic, as bytes.
+    """The records for one topic, as bytes.
 
     Args:
         topic: the broker's name of the topic.
@@ -62,27 +62,27 @@ class OutputBatch:
 
 
 class Collector(Protocol):
-    """Takes the output of a task's batch, in order. Nothing is visible to readers before the batch commits."""
+    """The collector of the output of a task's batch, in order. No reader sees any of it before the batch commits."""
 
     def send(self, batch: OutputBatch) -> None:
-        """Hands a batch of records over.
+        """Sends a batch of records.
 
         Raises:
             RecordRefusedError: a topic does not take a record; none of the batch was handed over.
         """
 
     def expect_dead_letter_records(self, topics: Iterable[str], /) -> None:
-        """Says for which topics there will be dead-letter records, before anything is sent.
+        """Announces the topics for which there will be dead-letter records, before anything is sent.
 
         Raises:
             UnknownTopicError: one does not exist.
         """
 
     def refused(self, batch: OutputBatch) -> list[Refusal]:
-        """Returns the records of a batch that their topic does not take, by row."""
+        """Returns the records of a batch that their topic does not accept, by row."""
 
     def partition_count(self, topic: str, /) -> int:
-        """Returns how many partitions ``topic`` has.
+        """Returns the number of partitions of ``topic``.
 
         Raises:
             UnknownTopicError: there is no such topic.
@@ -91,7 +91,7 @@ class Collector(Protocol):
 
 
 class OutputBuffer:
-    """A :class:`Collector` that keeps what it is sent: the dead-letter records of records that no task has read."""
+    """A :class:`Collector` that keeps what it is sent: for dead-letter records of records that no task has read."""
 
     def __init__(self) -> None:
         self._sent: list[OutputBatch] = []
@@ -101,14 +101,14 @@ class OutputBuffer:
         self._sent.append(batch)
 
     def expect_dead_letter_records(self, _topics: Iterable[str], /) -> None:
-        """Nothing has to be known of a topic to keep dead-letter records for it."""
+        """Accepts all topics: a dead-letter record can be kept without knowing anything about its topic."""
 
     def refused(self, _batch: OutputBatch, /) -> list[Refusal]:
-        """Everything can be kept."""
+        """Returns no refusals: every record can be kept."""
         return []
 
     def partition_count(self, topic: str, /) -> int:
-        """Not known here.
+        """Raises an error, since partition counts are not known here.
 
         Raises:
             StateError: always: no topology writes through this.
@@ -116,6 +116,6 @@ class OutputBuffer:
         raise StateError(f"Nothing of the topology is written to {topic} here.", remedy="report it")
 
     def take(self) -> list[OutputBatch]:
-        """Returns what was kept, and discards it."""
+        """Returns the records kept so far, and discards them."""
         sent, self._sent = self._sent, []
         return sent

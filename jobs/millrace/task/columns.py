@@ -1,4 +1,4 @@
-"""One column of a batch: Arrow, Python objects, or both, each made from the other only when it is asked for."""
+"""One column of a batch: Arrow, Python objects, or both, each made from the other only on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 class Column:
-    """Keys or values of a batch of records.
+    """The keys or values of a batch of records.
 
     A column made of objects stays one: Arrow gives all its values one type (fields that only some dictionaries have,
     integers beside floats), so what is read off its Arrow form serves to compute with and is never passed on.
@@ -71,11 +71,11 @@ class Column:
 
     @property
     def own_objects(self) -> list[Any]:
-        """The objects as they were before a node that takes records of several inputs marked them by input."""
+        """The objects without the marks by which a node with several inputs distinguishes them."""
         return self.objects
 
     def null_mask(self) -> BoolArray:
-        """True where the column is null."""
+        """Returns a mask that is true where the column is null."""
         if self._arrow is not None:
             if self._arrow.null_count == 0:
                 return np.zeros(len(self._arrow), dtype=bool)
@@ -102,7 +102,7 @@ class Column:
         return Column(objects=[value if kept else None for value, kept in rows])
 
     def scattered(self, indices: IntArray, count: int) -> Column:
-        """Returns a column of ``count`` rows that has this one's at ``indices``, and nulls elsewhere."""
+        """Returns a column of ``count`` rows: this column's rows at ``indices``, and nulls elsewhere."""
         rows = np.full(count, -1, dtype=np.int64)
         rows[indices] = np.arange(len(indices), dtype=np.int64)
         if self.is_arrow:
@@ -112,7 +112,7 @@ class Column:
 
     @staticmethod
     def concat(columns: Sequence[Column]) -> Column:
-        """Returns the columns one after the other, in Arrow where all are in Arrow with one type."""
+        """Returns the columns concatenated, in Arrow where all are in Arrow with one type."""
         if len(columns) == 1:
             return columns[0]
         if any(isinstance(column, WindowedColumn) for column in columns):
@@ -123,7 +123,7 @@ class Column:
 
 
 class WindowedColumn(Column):
-    """Keys of a windowed table: the inner keys, and the bounds of their windows in milliseconds."""
+    """The keys of a windowed table: the inner keys, and the bounds of their windows in milliseconds."""
 
     __slots__ = ("ends", "inner", "starts")
 
@@ -138,7 +138,7 @@ class WindowedColumn(Column):
 
     @property
     def arrow(self) -> pa.Array:
-        """A struct column with the fields ``key``, ``start`` and ``end``."""
+        """The column as a struct column with the fields ``key``, ``start`` and ``end``."""
         if self._arrow is None:
             self._arrow = pa.StructArray.from_arrays(
                 [self.inner.arrow, pa.array(self.starts), pa.array(self.ends)], names=["key", "start", "end"]
@@ -156,7 +156,7 @@ class WindowedColumn(Column):
         return self._objects
 
     def null_mask(self) -> BoolArray:
-        """Windowed keys are never null."""
+        """Returns a mask that is false everywhere: windowed keys are never null."""
         return np.zeros(len(self), dtype=bool)
 
     def take(self, indices: IntArray) -> WindowedColumn:
@@ -165,7 +165,7 @@ class WindowedColumn(Column):
 
 
 class CogroupedColumn(Column):
-    """Values of several inputs: as objects, pairs of the input's index and the value, which may be ``None``.
+    """The values of several inputs: as objects, pairs of the input's index and the value, which may be ``None``.
 
     Args:
         inner: the values.
@@ -184,18 +184,18 @@ class CogroupedColumn(Column):
 
     @property
     def objects(self) -> list[Any]:
-        """Pairs of input and value."""
+        """The column as pairs of input and value."""
         if self._objects is None:
             self._objects = list(zip(self.inputs.tolist(), self.inner.objects, strict=True))
         return self._objects
 
     @property
     def own_objects(self) -> list[Any]:
-        """The values alone."""
+        """The values without their inputs."""
         return self.inner.objects
 
     def null_mask(self) -> BoolArray:
-        """True where the value is null."""
+        """Returns a mask that is true where the value is null."""
         return self.inner.null_mask()
 
     def take(self, indices: IntArray) -> CogroupedColumn:

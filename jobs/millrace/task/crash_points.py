@@ -1,4 +1,4 @@
-"""Named places at which a test can make the process die, as a power cut would: no exception, no clean-up.
+"""Named points at which a test can kill the process as a power cut would: without exception or clean-up.
 
 A point is armed by a file of its name in the directory that ``MILLRACE_CRASH_POINTS`` names, which must appear whole
 (by a rename). The process that reaches it removes the file and kills itself, so that each arming kills once; a file
@@ -17,7 +17,7 @@ DIRECTORY_VARIABLE = "MILLRACE_CRASH_POINTS"
 
 
 class CrashPoint(StrEnum):
-    """The places, in the order of the protocol; those of a driver and of a stream thread begin with their names."""
+    """The crash points, in the order of the protocol; those of drivers and stream threads begin with these words."""
 
     TASK_OPENED = "task-opened"
     BEFORE_PROCESSING = "before-processing"
@@ -36,7 +36,7 @@ class CrashPoint(StrEnum):
 
 
 def crash_here(point: CrashPoint | str) -> None:
-    """Dies if the point is armed. Multi-step operations name theirs ``<operation>-<step>-begins`` and ``-ends``."""
+    """Kills the process if the point is armed; operations have ``<operation>-<step>-begins`` and ``-ends``."""
     directory = os.environ.get(DIRECTORY_VARIABLE)
     if directory is None:
         return

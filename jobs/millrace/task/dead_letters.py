@@ -1,5 +1,4 @@
-"""The dead-letter records of a batch: collected while its nodes run, sent at its end in the order of the input
-records."""
+"""The dead-letter records of a batch: collected while its nodes run, sent at its end in the order of input records."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ from millrace.task.input import InputBatch
 from millrace.task.records import Headers, object_array
 
 NO_ROW = -1
-"""Origin of a record that no row of the input gave, but a punctuation."""
+"""Origin of a record that does not come from a row of the input, but from a punctuation."""
 
 
 class DeadLetters:
-    """What handlers and dropping operators give for the dead-letter topics.
+    """The dead-letter records from exception handlers, and from operators that drop records.
 
     A record that several operators drop, or that has a dead-letter record from a handler, gets no further one for being
-    dropped. The dead-letter records of one record stand together, whatever the cuts of the batches.
+    dropped. The dead-letter records of one record are adjacent, wherever batches are cut.
 
     Args:
         topic: where dropped records go; ``None`` where they go nowhere.
@@ -42,27 +41,27 @@ class DeadLetters:
         self._dropped: dict[int, tuple[DropReason | SilentDrop, str]] = {}
 
     def clear(self) -> None:
-        """Forgets everything: another batch begins."""
+        """Discards the collected dead-letter records: another batch begins."""
         self._dead_letters = []
         self._dropped = {}
 
     def add(self, row: int | None, records: Iterable[ProducerRecord]) -> None:
-        """Remembers the dead-letter records of a handler; ``row`` is the input record that was being processed."""
+        """Adds a handler's dead-letter records; ``row`` is the input record that was being processed."""
         self._dead_letters += [(NO_ROW if row is None else row, record) for record in records]
 
     def drop(self, reason: DropReason | SilentDrop, node: str, rows: Iterable[int]) -> None:
-        """Remembers input records that a node drops by its definition, where that was asked for."""
+        """Adds input records that a node drops by its definition, where the configuration asks for it."""
         if reason in self._reasons:
             for row in (one for one in rows if one != NO_ROW):
                 self._dropped.setdefault(int(row), (reason, node))
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics that handlers have named."""
+        """The topics for which handlers have returned dead-letter records."""
         return frozenset(record.topic for _, record in self._dead_letters)
 
     def send(self, batch: InputBatch, collector: Collector) -> int:
-        """Sends what was remembered and forgets it.
+        """Sends the collected dead-letter records and discards them.
 
         Returns:
             how many dead-letter records there were.
@@ -87,8 +86,9 @@ class DeadLetters:
 
 
 def at_writable_times(records: OutputBatch, collector: Collector) -> OutputBatch:
-    """The dead-letter records; one whose timestamp its topic does not take has the present time, and the timestamp in a
-    header.
+    """Returns the dead-letter records, with timestamps that their topics accept.
+
+    A timestamp that its topic refuses is replaced by the present time, and kept in a header.
 
     The record's timestamp may be the very reason for the dead-letter record, which must not be lost for it.
     """
@@ -104,7 +104,7 @@ def at_writable_times(records: OutputBatch, collector: Collector) -> OutputBatch
 
 
 def context_of(batch: InputBatch | None, row: int | None, node: str, task: str) -> ErrorHandlerContext:
-    """What a handler is told of an input record; ``None`` for what comes from none."""
+    """Returns the context that a handler gets for an input record, or for none: then it has no topic and no offset."""
     if batch is None or row is None:
         return ErrorHandlerContext(
             topic=None,
@@ -132,7 +132,7 @@ def context_of(batch: InputBatch | None, row: int | None, node: str, task: str) 
 
 
 def headers_of(batch: InputBatch, row: int) -> Headers:
-    """The headers of an input record."""
+    """Returns the headers of an input record."""
     return [] if batch.headers is None or batch.headers[row] is None else list(batch.headers[row])
 
 

@@ -1,4 +1,4 @@
-"""Which rows of a batch a task may process now: those not committed yet, in stream order, as far as that is certain."""
+"""The rows of a batch that a task may process now: uncommitted, in stream order, as far as that order is certain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from millrace.topology.topic_partition import TopicPartition
 
 @dataclass(frozen=True)
 class DecidedInput:
-    """What is processed of a batch.
+    """The rows of a batch that are processed now, and the positions after them.
 
     Args:
         rows: the rows, in the order in which they are processed.
@@ -44,7 +44,7 @@ def decided_input(
     *,
     most_rows: int | None = None,
 ) -> DecidedInput:
-    """The rows of a batch that are processed now.
+    """Returns the rows of a batch that may be processed now.
 
     Args:
         batch: rows and ranges.
@@ -69,7 +69,7 @@ def decided_input(
 def _uncommitted(
     batch: TaskBatch, spec: TaskSpec, committed: Mapping[TopicPartition, int]
 ) -> tuple[InputBatch, dict[TopicPartition, OffsetRange]]:
-    """The rows that are not committed yet, with what lies between the committed offsets and what the batch brought."""
+    """Returns the uncommitted rows, including those between the committed offsets and the start of the batch."""
     topics = tuple(sorted({topic for topic, _ in spec.inputs}))
     parts = list(batch.rows)
     adjusted = dict(batch.ranges)

@@ -1,4 +1,4 @@
-"""Runs the nodes of a sub-topology over a batch: each node once, parents before children, all its records in order."""
+"""The run of a sub-topology's nodes over a batch: each node once, parents before children, all its records in order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Engine:
     before its children see any of it; the records' order columns let merges and table lookups behave as in the walk.
 
     A batch goes ``Sources.read`` -> ``Nodes.run`` (in segments by ``Steps`` where users wrote processors) ->
-    ``Outputs.write`` -> ``Outputs.log_changes``; each takes what the one before it gave, and calls none of the others.
+    ``Outputs.write`` -> ``Outputs.log_changes``; each takes the result of the one before, and calls none of the others.
 
     Args:
         sub_topology: what to run.
@@ -104,8 +104,10 @@ class Engine:
         )
 
     def _steps_of(self, sub_topology: SubTopology) -> Steps | None:
-        """What takes batches through the processors that users wrote, or record by record; ``None`` where there are no
-        such processors and a batch may go node by node."""
+        """Returns the steps that run processors of users, or run record by record.
+
+        It is ``None`` where there are no such processors and a batch may go node by node.
+        """
         nodes, walks = processor_nodes(sub_topology), must_walk(sub_topology)
         if not nodes and not walks:
             return None
@@ -121,19 +123,19 @@ class Engine:
         )
 
     def close(self) -> None:
-        """Closes the processors that users wrote, and ends the scans that they hold. May be called more than once."""
+        """Closes the user's processors, and ends their open scans. Idempotent."""
         if self._steps is not None:
             self._steps.close()
         self.context.processing.scans.end(self.context.task)
 
     @property
     def next_wall_clock_ms(self) -> int | None:
-        """When a punctuation is due by the wall clock, milliseconds; ``None`` where none is scheduled."""
+        """The time when a punctuation is due by the wall clock, milliseconds; ``None`` where none is scheduled."""
         return self.context.processing.next_wall_clock_ms()
 
     @property
     def is_punctuation_due(self) -> bool:
-        """Whether one is due by the wall clock now."""
+        """Whether a punctuation is due now by the wall clock."""
         due_ms = self.next_wall_clock_ms
         return due_ms is not None and due_ms <= self.context.wall_clock_ms()
 

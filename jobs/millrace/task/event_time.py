@@ -1,4 +1,4 @@
-"""Event time of a source's records: what the timestamp extractor says, in columns where it can."""
+"""The event time of a source's records, from the timestamp extractor; in columns where the extractor can."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from millrace.topology.timestamp_extractors import (
 )
 from millrace.topology.topic_partition import TopicPartition
 
-# None of them gives a record another time than its own, unless its own is invalid: then it takes no other's turn.
+# None of them changes a record's own time, unless it is invalid; then the record takes no other's turn.
 _KEEP_THE_ORDER = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp)
 
 
 class EventTime:
-    """Asks a source's extractor.
+    """The event times that a source's extractor returns.
 
     Args:
         node: the source node.
@@ -51,11 +51,11 @@ class EventTime:
 
     @property
     def may_reorder(self) -> bool:
-        """Whether records may get other times than their own, so that their inputs take turns differently."""
+        """Whether event times may differ from the records' own timestamps, so that stream order changes."""
         return type(self._extractor) not in _KEEP_THE_ORDER
 
     def of(self, batch: InputBatch, records: Records, partition_times: Mapping[TopicPartition, int]) -> IntArray:
-        """Event times of the records, milliseconds; negative where a record is to be dropped.
+        """Returns the event times of records, milliseconds; negative where a record is to be dropped.
 
         Args:
             batch: the task's input.
@@ -144,7 +144,7 @@ def _record(batch: InputBatch, records: Records, index: int, key: Any, value: An
 
 
 def rows_by_partition(batch: InputBatch, rows: IntArray) -> Iterator[tuple[TopicPartition, Any]]:
-    """For each input partition among ``rows`` of a batch the indices in ``rows`` that are of it, ascending."""
+    """Yields for each input partition among ``rows`` of a batch its indices in ``rows``, ascending."""
     if len(rows) == 0:
         return
     partitions = batch.partition[rows]

@@ -1,6 +1,6 @@
-"""pyarrow expressions over a batch of records: whole columns first, and only where that fails the rows one by one.
+"""pyarrow expressions over a batch of records: over whole columns first, row by row only where that fails.
 
-What a record gives never depends on the records beside it:
+The result of a record never depends on the records beside it:
 
 - A row for which the expression cannot be computed (a division by zero, an overflow, a cast) is left to the processing
   handler, like one at which a callable raised; the others have their results.
@@ -77,7 +77,7 @@ def evaluate(
 
 
 def _column_of(root: str, records: Records) -> pa.Array | list[Any] | None:
-    """What a name means: a typed column, an object for each record, or ``None`` where there is no such field."""
+    """Returns the column of a name: typed, or one object per record; ``None`` where there is no such field."""
     part = _part_of(root, records)
     if part is not None:
         return _part(part, records)
@@ -98,7 +98,7 @@ def _column_of(root: str, records: Records) -> pa.Array | list[Any] | None:
 
 
 def _part_of(root: str, records: Records) -> RecordPart | None:
-    """The record's own part that a name means for all records."""
+    """Returns the part of a record that a name stands for in all records."""
     if root in EXPLICIT:
         return EXPLICIT[root]
     is_field = _has_no_type(records.values) or _field_index(records.values, root) >= 0
@@ -124,7 +124,7 @@ def _part(part: RecordPart, records: Records) -> pa.Array | list[Any]:
 
 
 def _field_as_it_is(root: str, records: Records) -> Column | None:
-    """The column of an expression that is one name: exact, whatever Arrow would make of its objects."""
+    """Returns the column of an expression that is a single name, exact, with no conversion of objects to Arrow."""
     part = _part_of(root, records)
     if part is RecordPart.KEY:
         return records.keys
@@ -137,19 +137,19 @@ def _field_as_it_is(root: str, records: Records) -> Column | None:
 
 
 class _Table:
-    """Columns whose rows can be computed in pieces."""
+    """The columns of an expression, over whose rows it can be computed in pieces."""
 
     def __init__(self, columns: dict[str, pa.Array], count: int) -> None:
         self.count = count
         self._table = pa.table(columns or {_ROW_NUMBER: np.arange(count, dtype=np.int64)})
 
     def rows(self, start: int, stop: int) -> pa.Table:
-        """The rows from ``start`` to ``stop``."""
+        """Returns the rows from ``start`` to ``stop``."""
         return self._table.slice(start, stop - start)
 
 
 class _Group:
-    """As :class:`_Table`, rows of objects whose fields have the same types."""
+    """The same as :class:`_Table`, for rows of objects whose fields have the same types."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class _Group:
         self._types = types
 
     def rows(self, start: int, stop: int) -> pa.Table:
-        """As :meth:`_Table.rows`; raises where objects cannot be put into a column."""
+        """Returns the rows from ``start`` to ``stop``; raises where objects cannot be put into a column."""
         rows = self._rows[start:stop]
         columns = {name: column.take(pa.array(rows)) for name, column in self._typed.items()}
         listed = rows.tolist()
@@ -173,7 +173,7 @@ class _Group:
 
 
 class _Search:
-    """Computes an expression over all rows or, where that fails, finds the rows that it fails for."""
+    """The computation of an expression over all rows or, where that fails, the search for the rows that fail."""
 
     def __init__(self, expression: pc.Expression, table: _Table | _Group, check: Check | None) -> None:
         self._expression = expression
@@ -193,7 +193,7 @@ class _Search:
             self._divide(0, count, failure)
 
     def column(self) -> Column:
-        """The results of the rows that did not fail."""
+        """Returns the results of the rows that did not fail."""
         arrays = [array for _, array in self.pieces]
         if not arrays:
             return Column(objects=[])
@@ -240,7 +240,7 @@ def _by_types(
     untyped: dict[str, UntypedField],
     check: Check | None,
 ) -> tuple[Column, list[tuple[int, Exception]]]:
-    """The results of rows that have fields without a type, and the rows that failed.
+    """Returns the results of rows that have fields without a type, and the rows that failed.
 
     As objects, since results of different groups may have different types.
     """

@@ -1,4 +1,4 @@
-"""Records that cannot be read, processed or written, and records that an operator drops: counted, dead-lettered, fatal.
+"""Records that fail (reading, processing, writing) or are dropped by an operator: counted, dead-lettered, or fatal.
 
 The handlers themselves are in :mod:`millrace.handlers`.
 """
@@ -43,7 +43,7 @@ _log = structlog.get_logger(__name__)
 
 
 class FailureHandler:
-    """Applies the handlers of the configuration to the records of one batch at a time.
+    """The handlers of the configuration, applied to the records of one batch at a time.
 
     Args:
         config: the configuration, which names the handlers.
@@ -68,14 +68,14 @@ class FailureHandler:
         self._batch: InputBatch | None = None
         self._dead_letters = DeadLetters(topic, config.dead_lettered_drops, task)
         self.node = ""
-        """The node at work."""
+        """The node that is running."""
         self.dropped: Counter[DropReason] = Counter()
         self.silently_dropped: Counter[SilentDrop] = Counter()
         self.dead_letters = 0
         self.lateness: list[IntArray] = []
 
     def begin_batch(self, batch: InputBatch) -> None:
-        """Starts counting again, for the rows of ``batch``."""
+        """Resets the counts, for the rows of ``batch``."""
         self._batch = batch
         self._dead_letters.clear()
         self.node = ""
@@ -86,7 +86,7 @@ class FailureHandler:
 
     @property
     def dead_letter_topics(self) -> frozenset[str]:
-        """The topics for which handlers have given dead-letter records in this batch."""
+        """The topics for which handlers have returned dead-letter records in this batch."""
         return self._dead_letters.topics
 
     def end_batch(self, collector: Collector) -> None:
@@ -95,11 +95,11 @@ class FailureHandler:
             self.dead_letters += self._dead_letters.send(self._batch, collector)
 
     def observe_lateness(self, lateness: IntArray) -> None:
-        """Remembers how far behind stream time records were, milliseconds, 0 or more."""
+        """Adds how far records were behind stream time, milliseconds, 0 or more."""
         self.lateness.append(lateness)
 
     def drop(self, reason: DropReason, rows: IntArray | Sequence[int], *, count: int | None = None) -> None:
-        """Records that an operator drops by its definition: counted, and dead-lettered where that was asked for.
+        """Counts records that an operator drops by its definition, and dead-letters them where that is configured.
 
         Args:
             reason: why.
@@ -114,7 +114,7 @@ class FailureHandler:
             self._dead_letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
 
     def drop_silently(self, reason: SilentDrop, rows: IntArray | Sequence[int]) -> None:
-        """Records that an operator drops and Kafka Streams does not count: as :meth:`drop`, in a metric of their own.
+        """Counts drops that Kafka Streams does not count, in a metric of their own; otherwise as :meth:`drop`.
 
         Args:
             reason: why.
@@ -125,12 +125,12 @@ class FailureHandler:
             self._dead_letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
 
     def position(self, row: int) -> tuple[str, int, int]:
-        """Topic, partition and offset of a row of the batch."""
+        """Returns topic, partition and offset of a row of the batch."""
         assert self._batch is not None
         return self._batch.position(row)
 
     def deserialization(self, error: Exception, row: int) -> None:
-        """A row's key or value cannot be read.
+        """Asks the handler about a row whose key or value cannot be deserialized.
 
         Raises:
             SerializationError: the handler fails.
@@ -157,16 +157,16 @@ class FailureHandler:
         self.dropped[DropReason.DESERIALIZATION] += 1
 
     def processing(self, error: Exception, row: int | None, node: str, record: ProcessedRecord | None = None) -> None:
-        """User code raised while it processed a row.
+        """Asks the handler about an error that user code raised while it processed a row.
 
-        What it or its record is not to blame for (damaged state, above all) passes: no handler is asked, and no record
-        is skipped.
+        An error that neither this code nor its record has caused (damaged state, above all) is raised: no handler is
+        asked, and no record is skipped.
 
         Args:
             error: what it raised.
             row: the input row; ``None`` where no record was being processed (punctuation).
             node: the node.
-            record: what the node was given.
+            record: the node's input record.
 
         Raises:
             ProcessingError: the handler fails.
@@ -187,7 +187,7 @@ class FailureHandler:
     def serialization(
         self, error: SerializationError, row: int, record: ProducerRecord, origin: SerializationExceptionOrigin
     ) -> None:
-        """A record that goes to a topic cannot be serialized.
+        """Asks the handler about a record that cannot be serialized for its topic.
 
         Args:
             error: why; raised unless the handler resumes.
@@ -212,7 +212,7 @@ class FailureHandler:
         self.dropped[DropReason.PRODUCTION] += 1
 
     def refused(self, error: RecordRefusedError, row: int | None, record: ProducerRecord) -> None:
-        """A topic does not take a record.
+        """Asks the handler about a record that its topic does not accept.
 
         Args:
             error: why; raised unless the handler resumes.
@@ -235,7 +235,7 @@ class FailureHandler:
         self.dropped[DropReason.PRODUCTION] += 1
 
     def unknown_topic(self, error: UnknownTopicError, row: int, record: ProducerRecord) -> None:
-        """A record is for a topic that does not exist. It may be created, so another attempt may succeed.
+        """Asks the handler about a record for a topic that does not exist; once it is created, a retry may succeed.
 
         Args:
             error: why; raised unless the handler resumes or retries.
@@ -258,7 +258,7 @@ class FailureHandler:
         self.dropped[DropReason.PRODUCTION] += 1
 
     def timestamp_extraction(self, error: Exception, position: tuple[str, int, int], node: str) -> NoReturn:
-        """A timestamp extractor raised; as in Kafka Streams no handler is asked.
+        """Raises the error of a timestamp extractor; as in Kafka Streams no handler is asked.
 
         Args:
             error: what it raised.
@@ -295,7 +295,7 @@ class FailureHandler:
         return response
 
     def positions(self, records: Records) -> list[RecordPosition]:
-        """Returns the sources of records: rows of the batch or, for buffered records, of earlier ones."""
+        """Returns the positions of records: of rows of the batch or, for buffered records, of earlier ones."""
         assert self._batch is not None
         batch, rows = self._batch, records.origin
         topics = [batch.topics[topic] for topic in batch.topic[rows].tolist()]
@@ -320,14 +320,14 @@ class FailureHandler:
 
 
 def _pass_on(error: Exception) -> None:
-    """Raises what user code raised where neither it nor its record is to blame."""
+    """Raises an error in user code that neither this code nor its record has caused."""
     own = error_not_of_user_code(error)
     if own is not None:
         raise own
 
 
 def processed_record(records: Records, row: int) -> ProcessedRecord:
-    """Returns a row as the node saw it, for its handler."""
+    """Returns a row as the node received it, for the node's handler."""
     headers = None if records.headers is None else records.headers[row]
     return ProcessedRecord(
         key=records.keys.objects[row],

@@ -1,4 +1,4 @@
-"""Reads with a reader of its own what lies between a task's committed offset and what Spark brings."""
+"""The reading of records between a task's committed offset and the first one that Spark delivers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NO_PROGRESS_LIMIT_S = 30.0
 def read_gap(
     config: StreamsConfig, topics: tuple[str, ...], topic_partition: TopicPartition, *, start: int, end: int
 ) -> tuple[InputBatch, int]:
-    """Returns the committed records of a partition with offsets from ``start`` up to ``end``.
+    """Reads the committed records of a partition with offsets from ``start`` up to ``end``.
 
     Args:
         config: the application's configuration.

@@ -1,4 +1,4 @@
-"""This process's own copies of the global stores, brought to the ends that the driver fixes for each batch.
+"""This process's copies of the global stores, read up to the end offsets that the driver sets for each batch.
 
 A process has a copy of its own, the first free one of ``<state.dir>/<application-id>/global/<store>/<number>``; a later
 process goes on with it from the position that it holds.
@@ -36,7 +36,7 @@ from millrace.task.spec import GlobalStoreSpec
 from millrace.topology.topic_partition import TopicPartition
 
 STALL_LIMIT_S = 90.0
-"""Longest time that a topic may give nothing before its end, seconds."""
+"""Longest time without records from a topic whose end is not reached, seconds."""
 
 _MOST_COPIES = 256
 _REFRESHES = 8
@@ -49,7 +49,7 @@ OpenReader = Callable[[StreamsConfig, str, Mapping[int, int | None]], GlobalTopi
 
 @dataclass
 class UnreportedCounts:
-    """The records that a copy dropped and has to report, in the transaction of the batch that brought it forward.
+    """The dropped records that a copy has to report, in the transaction of the batch for which it read them.
 
     Args:
         dropped: how many records of the topic were dropped, by reason.
@@ -65,14 +65,14 @@ class UnreportedCounts:
         return bool(self.dropped or self.records)
 
     def add(self, other: UnreportedCounts) -> None:
-        """Takes those of another over."""
+        """Adds the counts and records of another one to these."""
         self.dropped.update(other.dropped)
         self.dead_letters += other.dead_letters
         self.records += other.records
 
 
 class GlobalCopy:
-    """An open copy. Any thread of the process may read it and bring it forward.
+    """An open copy of a global store. Any thread of the process may read it and bring it up to date.
 
     Args:
         spec: the global store.
@@ -104,31 +104,31 @@ class GlobalCopy:
 
     @property
     def store(self) -> KeyValueStore:
-        """The store, for reading."""
+        """The store, read-only."""
         return self._state.store
 
     @property
     def position(self) -> TaskPosition:
-        """Returns its position."""
+        """The position up to which the topic was read."""
         return self._state.position
 
     @property
     def is_damaged(self) -> bool:
-        """Whether its files are damaged or gone, so that :meth:`catch_up` builds it again."""
+        """Whether the files are damaged or gone, so that :meth:`catch_up` rebuilds the store."""
         return self._task_state.is_damaged
 
     def catch_up(self, ends: Mapping[TopicPartition, int], on_progress: ProgressListener = lambda _: None) -> None:
-        """Returns once the copy has everything before the ends; what is newer may be in it as well.
+        """Reads the topic until the copy has every record before the end offsets; it may also have newer ones.
 
         Args:
             ends: end offset of each partition of the topic, also of one that was added to it; those of other topics are
-                passed over.
+                ignored.
             on_progress: called while the copy is read for the first time.
 
         Raises:
             SerializationError, ProcessingError: a record cannot be read or processed, and its handler does not
-                continue. The next call meets it again.
-            StateError: the topic gives nothing although it has not ended.
+                continue. The next call reads it again.
+            StateError: no records come from the topic although its end is not reached.
             MillraceError: the broker refuses, or does not answer.
         """
         own = {
@@ -147,7 +147,7 @@ class GlobalCopy:
                 raise
 
     def take_unreported(self) -> UnreportedCounts:
-        """Returns what was dropped since the last call.
+        """Returns the dropped records since the last call.
 
         Only the first copy of a host reports them, so that each is reported once.
         """
@@ -161,7 +161,7 @@ class GlobalCopy:
             self._unreported.add(unreported)
 
     def close(self) -> None:
-        """Closes the store and gives its directory back. Idempotent."""
+        """Closes the store and releases its directory. Idempotent."""
         with self._turn:
             self._close_reader()
             self._state.end_scans()
@@ -193,7 +193,7 @@ class GlobalCopy:
         return retention_ms is not None and _age_ms(position) > retention_ms / _REFRESHES
 
     def _why_copied_again(self, position: TaskPosition) -> str:
-        """Why what the directory has is of no use, empty where it is, or is nothing."""
+        """Returns the reason why the directory's copy cannot be used; empty where it can, or where there is none."""
         if not position.inputs:
             return ""
         if position.origin != self.spec.origin:
@@ -254,7 +254,7 @@ class GlobalCopy:
         )
 
     def _opened_reader(self, ends: Mapping[TopicPartition, int]) -> GlobalTopicReader:
-        """A reader of the partitions that have ends; a new one where there are more of them than before."""
+        """Returns a reader of the partitions that have end offsets; it is replaced where there are more partitions."""
         if not ends.keys() <= self._read_partitions:
             self._close_reader()
         if self._reader is None:
@@ -273,14 +273,14 @@ class GlobalCopy:
 
 
 class GlobalCopies:
-    """The open copies of this process."""
+    """The open copies of all global stores in this process."""
 
     def __init__(self) -> None:
         self._copies: dict[Path, GlobalCopy] = {}
         self._guard = threading.Lock()
 
     def copy(self, spec: GlobalStoreSpec, config: StreamsConfig) -> GlobalCopy:
-        """Returns the copy of a global store, opened at the first call.
+        """Returns the copy of a global store, which the first call opens.
 
         Raises:
             StateError: see :class:`GlobalCopy`.
@@ -289,7 +289,7 @@ class GlobalCopies:
         with self._guard:
             held = self._copies.get(directory)
             if held is not None and _facts(held.spec) != _facts(spec):
-                # The topic, or what reads it, has changed since: whoever still reads the old copy is of an older run.
+                # The topic, or what reads it, has changed since: a reader of the old copy belongs to an older run.
                 held.close()
                 held = None
             if held is None:
@@ -297,7 +297,7 @@ class GlobalCopies:
             return held
 
     def close(self) -> None:
-        """Closes all. Idempotent."""
+        """Closes all copies. Idempotent."""
         with self._guard:
             copies, self._copies = list(self._copies.values()), {}
         for copy in copies:

@@ -1,4 +1,4 @@
-"""Reads the topic of a global store with a reader of its own, which stays open between batches."""
+"""The reader of a global store's topic, which stays open between batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FETCH_WAIT_MS = 100
 
 @dataclass(frozen=True)
 class GlobalRows:
-    """The rows read of a global topic.
+    """The rows read from a global topic.
 
     Args:
         batch: committed records, by partition in the order of their offsets.
@@ -32,10 +32,10 @@ class GlobalRows:
 
 
 class GlobalTopicReader(Protocol):
-    """The reader of a global topic."""
+    """A reader of a global topic."""
 
     def read(self, ends: Mapping[int, int]) -> GlobalRows:
-        """Returns the committed records before an end offset of each partition, those that were not read yet.
+        """Returns the committed records before each partition's end offset that were not read yet.
 
         Waits a moment where there are none. Records at and behind the ends are kept for a later call.
 
@@ -45,11 +45,11 @@ class GlobalTopicReader(Protocol):
         """
 
     def close(self) -> None:
-        """Stops reading."""
+        """Closes the reader."""
 
 
 class BrokerTopicReader:
-    """A :class:`GlobalTopicReader` on the broker.
+    """The :class:`GlobalTopicReader` that reads from the broker.
 
     Args:
         config: the application's configuration.
@@ -75,7 +75,7 @@ class BrokerTopicReader:
         )
 
     def read(self, ends: Mapping[int, int]) -> GlobalRows:
-        """Returns the committed records before an end offset of each partition."""
+        """Returns the committed records before each partition's end offset."""
         if any(self._reached.get(partition, -1) < end for partition, end in ends.items()):
             self._poll()
         wanted: list[PartitionColumns] = []
@@ -93,7 +93,7 @@ class BrokerTopicReader:
         return GlobalRows(input_rows(wanted, (self._topic,)), positions)
 
     def close(self) -> None:
-        """Stops reading."""
+        """Closes the reader."""
         self._reader.close()
 
     def _poll(self) -> None:

@@ -1,4 +1,4 @@
-"""One copy of a global store: its topic's records go in, and every processor of the process may read it."""
+"""One copy of a global store: it applies the records of its topic, and all processors of the process may read it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from millrace.topology.topic_partition import TopicPartition
 
 
 class GlobalState:
-    """Applies records of a global topic to an open store, which others read meanwhile.
+    """An open global store to which a topic's records are applied while others read it.
 
     A global table keeps the topic's own bytes: they are decoded only to find those that cannot be. Another operator
     writes the store as it likes. Records keep their timestamps, whatever an extractor would say, as in Kafka Streams.
@@ -56,16 +56,16 @@ class GlobalState:
 
     @property
     def store(self) -> KeyValueStore:
-        """The store, for readers of any thread."""
+        """The store, for readers in any thread."""
         return ReadOnlyKeyValueStore(self.part.store.name, self._writable_store, self._guard)
 
     @property
     def position(self) -> TaskPosition:
-        """How far it is."""
+        """The position up to which records were applied."""
         return self._state.position
 
     def apply(self, batch: InputBatch, position: TaskPosition, collector: Collector) -> None:
-        """Applies records in their order and moves the position with them, in one write.
+        """Applies records in their order and advances the position, in one write.
 
         Args:
             batch: the records.
@@ -93,12 +93,12 @@ class GlobalState:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether building the store again was begun, and failed."""
+        """Whether a rebuild of the store was begun, and failed."""
         return self._guard.is_incomplete
 
     @contextmanager
     def rebuilding(self) -> Iterator[None]:
-        """Empties the store; readers wait until the block has filled it again, and are refused if that fails."""
+        """Empties the store to rebuild it in the block; readers wait for the end of the block, and fail if it fails."""
         with self._guard.lock:
             self._guard.is_incomplete = True
             self.end_scans()
@@ -108,7 +108,7 @@ class GlobalState:
             self._guard.is_incomplete = False
 
     def end_scans(self) -> None:
-        """Ends what the store's own processor still reads: its store is about to be closed."""
+        """Ends the open scans of the store's own processor, before the store is closed."""
         self._context.processing.scans.end(self._context.task)
 
     def _open_processor(self) -> Processor | None:
@@ -133,7 +133,7 @@ class GlobalState:
 
 
 class _Guard:
-    """Keeps readers away from a store that is being written or is not complete."""
+    """The lock that keeps readers out of a store while it is written or incomplete."""
 
     def __init__(self, store: str) -> None:
         self.lock = threading.RLock()
@@ -154,7 +154,7 @@ class _Guard:
 
 
 def behind(position: TaskPosition, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The ends that a position has not reached."""
+    """Returns the end offsets that a position has not reached."""
     return {
         topic_partition: end for topic_partition, end in ends.items() if position.inputs.get(topic_partition, -1) < end
     }

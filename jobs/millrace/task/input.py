@@ -1,4 +1,4 @@
-"""What a task reads in one batch: the rows of its input partitions, merged in the order of Kafka Streams."""
+"""The input of a task in one batch: the rows of its input partitions, merged in the order of Kafka Streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.topology.topic_partition import TopicPartition
 
 @dataclass(frozen=True)
 class OffsetRange:
-    """The part of an input partition that a batch is about.
+    """The offsets of an input partition that a batch covers.
 
     Args:
         start: first offset that Spark brings; everything before it down to the committed offset holds no rows, or
@@ -36,7 +36,7 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class InputBatch:
-    """Rows of a task's input, in columns of one length.
+    """The rows of a task's input, in columns of one length.
 
     Args:
         topics: names that ``topic`` counts.
@@ -88,7 +88,7 @@ class InputBatch:
         return bool(self.topic.min() == self.topic.max() and self.partition.min() == self.partition.max())
 
     def position(self, row: int) -> tuple[str, int, int]:
-        """Topic, partition and offset of a row."""
+        """Returns topic, partition and offset of a row."""
         return self.topics[int(self.topic[row])], int(self.partition[row]), int(self.offset[row])
 
 
@@ -100,7 +100,7 @@ def empty_input(topics: Sequence[str]) -> InputBatch:
 
 
 def concat_inputs(batches: Sequence[InputBatch]) -> InputBatch:
-    """Returns the rows of batches over the same topics, one after the other."""
+    """Returns the rows of batches over the same topics, concatenated."""
     if len(batches) == 1:
         return batches[0]
     return InputBatch(
@@ -116,12 +116,12 @@ def concat_inputs(batches: Sequence[InputBatch]) -> InputBatch:
 
 
 def in_stream_order(batch: InputBatch) -> InputBatch:
-    """Returns the rows in the order in which Kafka Streams would take them.
+    """Returns the rows in the order in which Kafka Streams would process them.
 
     That is by offset within a partition, and across partitions always from the one whose next record has the smallest
     timestamp.
 
-    A record can only be taken after all records before it in its partition, so its place is decided by the largest
+    A record can only be taken after all records before it in its partition, so its position is decided by the largest
     timestamp up to it: sorting by each partition's running maximum, ties by topic and partition, is the same order.
     """
     size = len(batch)
@@ -149,8 +149,7 @@ def _runs(*columns: IntArray) -> list[tuple[int, int]]:
 
 
 def decided_length(batch: InputBatch, ranges: Mapping[TopicPartition, OffsetRange]) -> int:
-    """Returns how many rows of ``batch`` (in stream order) certainly come before everything that is still on the
-    broker.
+    """Returns how many rows of ``batch`` (in stream order) certainly precede all records still on the broker.
 
     The next record of an input that has more may be as old as any, so nothing after that input's last row is certain;
     an input that has more and brought no row decides nothing. With a single input everything is certain.
@@ -188,5 +187,5 @@ def positions_after(
 
 
 def readable(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
-    """Returns the offsets as a line of the log has them."""
+    """Returns the offsets in the form in which logs show them."""
     return {f"{topic}-{partition}": offset for (topic, partition), offset in offsets.items()}

@@ -1,4 +1,4 @@
-"""Whether the input and changelog topics are still those that the offsets and the state belong to."""
+"""The check that input and changelog topics are still those that the offsets and the state belong to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_input_topics(
     changelog_ids: Mapping[str, str] | None = None,
     global_topic_ids: Mapping[str, str] | None = None,
 ) -> None:
-    """Compares the topics with those of the start.
+    """Compares the topics with those at the start of the application.
 
     A changelog that was deleted has no copy of the stores any more; one that was created again would have a part, which
     a later restoration would take for all.

@@ -1,4 +1,4 @@
-"""What a partition reader brought, as rows of a task's input."""
+"""The conversion of a partition reader's records to rows of a task's input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.task.records import concat_objects, object_array
 
 
 def input_rows(parts: Sequence[PartitionColumns], topics: tuple[str, ...]) -> InputBatch:
-    """Returns the records of topic-partitions, one part behind the other.
+    """Returns the records of topic-partitions, one part after the other.
 
     Args:
         parts: of any of the topics.

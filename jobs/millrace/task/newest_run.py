@@ -1,4 +1,4 @@
-"""Whether a task belongs to the newest run of its application, and what an attempt of a newer one explains.
+"""The check that a task belongs to the newest run of its application, and errors that a newer run explains.
 
 Taking a transactional id over fences whoever has it, also a newer attempt: so a task of a driver that was replaced must
 not even begin to. And what such a task finds (a range that is gone, offsets that moved, stores that are ahead) is what
@@ -19,13 +19,13 @@ from millrace.task.spec import TaskSpec
 from millrace.topology.topic_partition import TopicPartition
 
 _HEARTBEATS = 3
-"""A driver that lives has published within so many of its intervals."""
+"""Number of heartbeat intervals within which a live driver has published."""
 
 _log = structlog.get_logger(__name__)
 
 
 def check_newest_run(spec: TaskSpec) -> None:
-    """Asks the status topic whether the task's driver is the newest one.
+    """Checks in the status topic that the task's driver is the newest one.
 
     Args:
         spec: the task; one without a driver is not asked for.
@@ -50,7 +50,7 @@ def check_newest_run(spec: TaskSpec) -> None:
 def explain_by_newer_run(
     admin: KafkaAdmin, spec: TaskSpec, known: Mapping[TopicPartition, int], error: MillraceError
 ) -> None:
-    """Before a task says that input or state is gone: see whether another attempt is why.
+    """Checks whether another attempt has caused an error, before the task reports that input or state is gone.
 
     Args:
         admin: the cluster.

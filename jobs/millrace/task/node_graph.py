@@ -1,4 +1,4 @@
-"""What a sub-topology says of the order in which its nodes run: who feeds whom, and whose records meet again."""
+"""The order of the nodes of a sub-topology: which node feeds which, and whose records meet again further down."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.topology.parts import SubTopology
 
 
 def children(nodes: tuple[Node, ...]) -> dict[str, tuple[str, ...]]:
-    """For each node that has any the nodes that it feeds, in the order of the topology."""
+    """Returns for each node that has children their names, in the order of the topology."""
     found: dict[str, list[str]] = {}
     for node in nodes:
         if not isinstance(node, SourceNode):
@@ -20,7 +20,7 @@ def children(nodes: tuple[Node, ...]) -> dict[str, tuple[str, ...]]:
 
 
 def joint_nodes(sub_topology: SubTopology) -> dict[str, tuple[ProcessorNode, ...]]:
-    """For each node that runs together with others all of them, in the order of the topology."""
+    """Returns for each node that runs jointly with others all of these nodes, in the order of the topology."""
     groups: dict[str, list[ProcessorNode]] = {}
     for node in sub_topology.processors:
         joint: str | None = getattr(node.operator, "joint", None)
@@ -30,7 +30,7 @@ def joint_nodes(sub_topology: SubTopology) -> dict[str, tuple[ProcessorNode, ...
 
 
 def predecessors(sub_topology: SubTopology) -> dict[str, list[str]]:
-    """For each node the nodes that must have run before it: its parents, and the writers of the tables it looks up.
+    """Returns for each node those that must run before it: its parents, and the writers of the tables it looks up.
 
     For a node that runs together with others also their parents.
     """
@@ -50,7 +50,7 @@ def predecessors(sub_topology: SubTopology) -> dict[str, list[str]]:
 
 
 def schedule(sub_topology: SubTopology) -> tuple[Node, ...]:
-    """The nodes in an order in which everything that feeds a node comes before it; otherwise as in the topology."""
+    """Returns the nodes sorted so that all that feed a node come before it; otherwise in the topology's order."""
     before = predecessors(sub_topology)
     remaining = list(sub_topology.nodes)
     done: set[str] = set()
@@ -64,7 +64,10 @@ def schedule(sub_topology: SubTopology) -> tuple[Node, ...]:
 
 
 def reconverging(sub_topology: SubTopology, fed: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
-    """Nodes whose children's ways meet again, in a node, a table, a topic or another task: there their place counts."""
+    """Returns the nodes whose children's paths meet again: in a node, a table, a topic or another task.
+
+    For the children of these nodes the position in the order of children matters.
+    """
     followers: dict[str, set[str]] = {}
     for name, before in predecessors(sub_topology).items():
         for feed in before:

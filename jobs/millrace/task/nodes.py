@@ -1,4 +1,4 @@
-"""The processors of a task, and how what one forwards comes to the next."""
+"""The processors of a task, and the passing of forwarded records from one to the next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pending = dict[str, list[Records]]
 
 
 class Nodes:
-    """Runs the nodes of a sub-topology, parents before children, each over everything that is pending for it.
+    """The nodes of a sub-topology, which run parents before children, each over all records pending for it.
 
     Args:
         nodes: the nodes in the order in which they run.
@@ -44,14 +44,14 @@ class Nodes:
                 self._joint_processors[node.name] = create_joint_processor(self._joint_nodes[node.name], context)
 
     def reset(self) -> None:
-        """Has the processors discard what they derived from the stores: the batch failed."""
+        """Resets the processors to the stores' last commit: the batch failed."""
         for processor in self._processors.values():
             processor.reset()
         for joint_processor in self._joint_processors.values():
             joint_processor.reset()
 
     def punctuating(self, nodes: tuple[ProcessorNode, ...]) -> dict[str, Punctuating]:
-        """The processors of nodes that hold user code."""
+        """Returns the processors of nodes that contain user code."""
         found: dict[str, Punctuating] = {}
         for node in nodes:
             processor = self._processors[node.name]
@@ -60,7 +60,7 @@ class Nodes:
         return found
 
     def walker(self) -> Walker:
-        """What takes one record through all nodes before the next."""
+        """Returns the walker that takes one record through all nodes before the next."""
         joint = {
             node.name: self._joint_processors[members[0].name]
             for members in self._joint_nodes.values()
@@ -76,7 +76,7 @@ class Nodes:
         )
 
     def run(self, pending: Pending) -> None:
-        """Runs the nodes over what is pending for them; what comes to the sinks stays pending."""
+        """Runs the nodes over the records pending for them; records for the sinks stay pending."""
         for node in self._nodes:
             if isinstance(node, SinkNode):
                 continue
@@ -95,7 +95,7 @@ class Nodes:
         self._stores.finish_writes()
 
     def pass_on(self, node: str, forwarded: Forwarded, pending: Pending) -> None:
-        """Makes what a node forwarded pending for its children."""
+        """Adds the records that a node forwarded to those pending for its children."""
         if isinstance(forwarded, Mapping):
             for child, part in forwarded.items():
                 if len(part):
@@ -104,7 +104,7 @@ class Nodes:
             self._forward(node, forwarded, pending)
 
     def _process_jointly(self, members: tuple[ProcessorNode, ...], pending: Pending) -> None:
-        """Runs nodes that share stores, at the turn of the first; the others' turns then find nothing left."""
+        """Runs the nodes that share stores, all at the turn of the first one; the others' turns find no records."""
         inputs = {node.name: merge_in_order(parts) for node in members if (parts := pending.pop(node.name, None))}
         if not inputs:
             return

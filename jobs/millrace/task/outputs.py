@@ -1,4 +1,4 @@
-"""What leaves a task: the records that came to its sinks, and the changelogs of its stores."""
+"""The output of a task: the records that reached its sinks, and the changelog records of its stores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from millrace.topology.stores import StoreSpec
 
 
 class Outputs:
-    """Writes what a batch has brought forth to a collector.
+    """The writer of a batch's output to a collector.
 
     Args:
         nodes: the sink nodes, in their order.
@@ -53,7 +53,7 @@ class Outputs:
         }
 
     def write(self, pending: dict[str, list[Records]], collector: Collector) -> None:
-        """Sends what came to the sinks.
+        """Sends the records that reached the sinks.
 
         Raises:
             MillraceError: a record cannot be written, and its handler does not continue.
@@ -70,7 +70,7 @@ class Outputs:
             self._send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]), collector)
 
     def log_changes(self, collector: Collector) -> None:
-        """Sends what the batch has changed in the stores to their changelogs."""
+        """Sends the batch's changes of the stores to their changelogs."""
         for change in self._state.drain_changelog():
             # A store that reads its changelog from the input topic has nothing to write.
             topic = self._specs[change.store].own_changelog_topic(self._application_id)
@@ -89,7 +89,7 @@ class Outputs:
                 )
 
     def _send(self, batch: OutputBatch, collector: Collector) -> None:
-        """Hands records over, without those that their topic does not take and that the handler gives up."""
+        """Sends records, except those that their topic refuses and that the handler skips."""
         if not len(batch):
             return
         try:

@@ -1,4 +1,4 @@
-"""What a node's behaviour is written against: the processor, and its task's surroundings."""
+"""The interface of a node's behaviour: the processor, and the task context that it is made with."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ Forwarded = Records | Mapping[str, Records] | None
 
 
 class HeldBack(NamedTuple):
-    """What waits in a store for stream time to pass.
+    """The results that are held back in a store until stream time has advanced.
 
     Args:
         results: how many results.
         size_bytes: their bytes, where there is a limit to them.
-        since_ms: end of the window, or time of the change, that has waited longest, milliseconds; ``None``: nothing
-            waits.
+        since_ms: end of the window, or time of the change, that is held back longest, milliseconds; ``None``: nothing
+            is.
     """
 
     results: int
@@ -49,14 +49,14 @@ class Processor(ABC):
 
     @abstractmethod
     def process(self, records: Records) -> Forwarded:
-        """Processes records in their order and returns what goes on."""
+        """Processes records in their order and returns the records for the node's children."""
 
     def reset(self) -> None:  # noqa: B027
-        """Forgets what was derived from the stores: the batch failed, and they go back to their last commit."""
+        """Discards everything derived from the stores: the batch failed, and they return to their last commit."""
 
 
 class JointProcessor(ABC):
-    """Several nodes of a task that share stores, so that none of them can run before another over a whole batch."""
+    """A processor of several nodes that share stores, so that none of them can process a whole batch before another."""
 
     @abstractmethod
     def process(self, inputs: Mapping[str, Records]) -> Mapping[str, Records]:
@@ -70,11 +70,11 @@ class JointProcessor(ABC):
         """
 
     def reset(self) -> None:  # noqa: B027
-        """As :meth:`Processor.reset`."""
+        """Resets the processor as :meth:`Processor.reset` does."""
 
 
 def no_global_store(name: str) -> KeyValueStore:
-    """Where a task has no global stores.
+    """Raises the error for a look-up in a global store by a task that has none.
 
     Raises:
         StateError: always.
@@ -83,12 +83,12 @@ def no_global_store(name: str) -> KeyValueStore:
 
 
 HeldBackByStore: TypeAlias = dict[str, Callable[[], HeldBack]]
-"""What says how much waits in a store, by its name."""
+"""By store name, a function that returns what is held back there."""
 
 
 @dataclass
 class TaskContext:
-    """What a task gives to its processors, of which each is made with what it uses: see the factory.
+    """The surroundings of a task's processors; each processor is made with what it uses of them: see the factory.
 
     Lives as long as the task's stores are open.
 
@@ -100,7 +100,7 @@ class TaskContext:
         stores: the stores, and how their rows reach the operators that look them up.
         stream_times: stream time of each windowed operator, milliseconds, by the name of its store. Survives
             restarts, and topologies in which the operator has another name.
-        held_back: by store, what says how much waits there for stream time to pass.
+        held_back: by store, a function that returns what is held back there until stream time has advanced.
         wall_clock_ms: the wall clock, milliseconds since the epoch.
         processing: what the processors that users write share.
         children: names of the children of each node that has any.
@@ -125,14 +125,14 @@ class TaskContext:
 
 
 def drop_null_keys(records: Records, failures: FailureHandler) -> Records:
-    """The records that have a key; the others are counted."""
+    """Returns the records that have a key, and counts the others as dropped."""
     no_key = records.keys.null_mask()
     failures.drop(DropReason.NULL_KEY, records.origin[no_key])
     return records.filter(~no_key)
 
 
 def drop_superseded(records: Records, failures: FailureHandler) -> Records:
-    """The changes of a table but those of a versioned one that came out of order; they are counted (KIP-914)."""
+    """Returns a table's changes without the out-of-order ones of a versioned table, which are counted (KIP-914)."""
     if records.superseded is None:
         return records
     failures.drop(DropReason.LATE, records.origin[records.superseded])
@@ -140,7 +140,7 @@ def drop_superseded(records: Records, failures: FailureHandler) -> Records:
 
 
 def drop_nulls(records: Records, failures: FailureHandler) -> Records:
-    """The records that have a key and a value; the others are counted, those without either by their key."""
+    """Returns the records that have a key and a value; counts the others, those with neither by their key."""
     records = drop_null_keys(records, failures)
     no_value = records.values.null_mask()
     failures.drop(DropReason.NULL_VALUE, records.origin[no_value])
@@ -156,7 +156,7 @@ def call_per_record(
         The results, and the rows they belong to; ``None`` for the rows where no record failed.
 
     Raises:
-        ProcessingError: the function raised, and the handler does not continue; or it gives coroutines.
+        ProcessingError: the function raised, and the handler does not continue; or it returns coroutines.
     """
     results: list[Any] = []
     failed: list[int] = []

@@ -1,4 +1,4 @@
-"""The collector of a task: its output goes to the producer, within the batch's transaction."""
+"""The collector that sends a task's output to its producer, within the batch's transaction."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from millrace.task.topics_written import TopicsWritten
 
 
 class LearnTopic(Protocol):
-    """Asks for a topic that is not known; returns the producer that can write to it."""
+    """A function that looks up an unknown topic and returns the producer that can write to it."""
 
     def __call__(self, topic: str, *, dead_letters: bool = False) -> TaskProducer:
-        """Asks for a topic that a record names, or a dead-letter record."""
+        """Looks up a topic that a record names, or that a dead-letter record is for."""
         ...
 
 
 class ProducerCollector:
-    """Sends output into the batch's transaction, which it opens with the first record.
+    """The collector that sends output within the batch's transaction, which its first record opens.
 
     Args:
         producer: the task's.
         topics: what is known of the topics that the task writes to.
         learn: asks for further ones.
         known_refusals: records that the broker has refused at an earlier attempt.
-        sent_topics: is told which topics records were sent to.
+        sent_topics: gets the topics to which records were sent.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ProducerCollector:
         self.changelog_topics: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Opens the transaction unless it is open."""
+        """Opens the transaction unless it is already open."""
         if not self._producer.in_transaction:
             crash_here(CrashPoint.BEFORE_TRANSACTION)
             self._producer.begin()
@@ -84,13 +84,13 @@ class ProducerCollector:
             self.written[batch.topic] += len(batch)
 
     def expect_dead_letter_records(self, topics: Iterable[str]) -> None:
-        """Asks for topics that handlers name, before anything is sent: a producer may have to make room for another."""
+        """Looks up topics that handlers name, before anything is sent: they may need another producer."""
         for topic in topics:
             if not self._topics.knows(topic):
                 self._producer = self._learn(topic, dead_letters=True)
 
     def refused(self, batch: OutputBatch) -> list[Refusal]:
-        """The records that their topic would refuse, or that the broker has refused."""
+        """Returns the records that their topic would refuse, or that the broker has refused already."""
         headers = None if batch.headers is None else batch.headers.tolist()
         found = self._producer.refused(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
         return sorted({**dict(self._refused_before(batch)), **dict(found)}.items())
@@ -102,7 +102,7 @@ class ProducerCollector:
         return self._known_refusals.among(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; one that a record names is asked for.
+        """Returns the number of partitions of a topic; looks the topic up if a record names it.
 
         Raises:
             StateError: the topic was not there when the application started.

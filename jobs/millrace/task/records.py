@@ -19,20 +19,20 @@ ObjectArray = npt.NDArray[np.object_]
 
 @dataclass(frozen=True)
 class Records:
-    """Records in columns, all of one length.
+    """The records of a batch in columns of one length.
 
     Args:
         keys: the keys.
         values: the values.
         timestamps: event times, milliseconds.
         origin: for each record the row of the task's input that it came from.
-        order: columns that, compared in turn, give the order in which Kafka Streams' depth-first walk would meet the
+        order: columns that, compared in turn, define the order in which Kafka Streams' depth-first walk would reach the
             records: the input row first, then one column for each place at which a record became several.
         headers: per record a list of (name, value) pairs or ``None``; ``None`` where no record has headers.
         old_values: where the records are changes of a table and a node below needs it, the values before them.
         superseded: where the records are changes of a versioned table, which of them came out of order: a newer version
             of the row is there. ``None``: none of them.
-        positions: where records waited for others, the topic, partition and offset that each had itself; ``None``, or
+        positions: where records were buffered, the topic, partition and offset that each had itself; ``None``, or
             ``None`` for a record: those of its ``origin``.
     """
 
@@ -78,7 +78,7 @@ class Records:
         return replace(self, values=values, old_values=old_values)
 
     def without_superseded(self) -> Records:
-        """Returns the records but those that came out of order."""
+        """Returns the records without those that came out of order."""
         return self if self.superseded is None else self.filter(~self.superseded)
 
     def with_keys(self, keys: Column) -> Records:
@@ -86,11 +86,11 @@ class Records:
         return replace(self, keys=keys)
 
     def expand(self, parents: IntArray, ordinals: IntArray, keys: Column | None, values: Column) -> Records:
-        """Records of which several may come from one.
+        """Returns new records, any number of them for each of these records.
 
         Args:
             parents: for each new record the row here that it comes from, ascending.
-            ordinals: its place among the records of that row.
+            ordinals: its number among the records of that row.
             keys: the new keys; ``None`` keeps those of the parents.
             values: the new values.
         """
@@ -105,12 +105,12 @@ class Records:
         )
 
     def for_child(self, position: int) -> Records:
-        """Returns the same records as the child at ``position`` of a fan-out meets them."""
+        """Returns the same records, in the order of the child at ``position`` among the node's children."""
         return replace(self, order=(*self.order, np.full(len(self), position, dtype=np.int64)))
 
 
 def concat_orders(orders: Sequence[tuple[IntArray, ...]]) -> tuple[IntArray, ...]:
-    """Returns the order columns of several batches one after the other.
+    """Returns the order columns of several batches, concatenated.
 
     A batch with fewer columns is filled up with 0.
     """
@@ -122,13 +122,13 @@ def concat_orders(orders: Sequence[tuple[IntArray, ...]]) -> tuple[IntArray, ...
 
 
 def sorted_rows(order: tuple[IntArray, ...]) -> IntArray:
-    """Returns the rows in the order of their order columns; stable."""
+    """Returns the rows sorted by their order columns; stable."""
     # lexsort sorts by its last key first.
     return np.lexsort(tuple(reversed(order))).astype(np.int64)
 
 
 def merge_in_order(batches: Sequence[Records]) -> Records:
-    """Several batches as one, in the order in which a record-by-record walk would have brought them."""
+    """Returns several batches as one, in the order in which a record-by-record walk would have produced them."""
     if len(batches) == 1:
         return batches[0]
     order = concat_orders([batch.order for batch in batches])
@@ -147,7 +147,7 @@ def merge_in_order(batches: Sequence[Records]) -> Records:
 
 
 def concat_old_values(batches: Sequence[Records]) -> Column | None:
-    """Old values of several batches one after the other; ``None`` where none has any."""
+    """Returns the old values of several batches, concatenated; ``None`` where no batch has any."""
     if all(batch.old_values is None for batch in batches):
         return None
     return Column.concat(
@@ -165,7 +165,7 @@ def concat_superseded(batches: Sequence[Records]) -> BoolArray | None:
 
 
 def concat_objects(parts: Sequence[ObjectArray | None], lengths: Sequence[int]) -> ObjectArray | None:
-    """Returns the headers or positions of several batches one after the other; ``None`` where none has any."""
+    """Returns the headers or positions of several batches, concatenated; ``None`` where no batch has any."""
     if all(part is None for part in parts):
         return None
     return np.concatenate(
@@ -177,6 +177,6 @@ def concat_objects(parts: Sequence[ObjectArray | None], lengths: Sequence[int]) 
 
 
 def object_array(values: Sequence[Any]) -> ObjectArray:
-    """Returns a one-dimensional array of ``values``, whatever they are."""
+    """Returns a one-dimensional array of ``values``, whatever their types."""
     # Assigning a list of equally long lists would make numpy see two dimensions.
     return np.fromiter(values, dtype=object, count=len(values))

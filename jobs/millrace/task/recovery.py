@@ -1,4 +1,4 @@
-"""Bringing a task's stores to its committed offsets."""
+"""The restoration of a task's stores to its committed offsets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def restore_to(
     signature: Signature,
     on_progress: ProgressListener,
 ) -> int:
-    """Makes the stores stand for the committed offsets, by replaying changelogs where they are behind.
+    """Brings the stores to the committed offsets, by replaying changelogs where they are behind.
 
     Args:
         state: the task's stores.
@@ -111,7 +111,7 @@ def restore_to(
 
 
 def _tombstones_may_be_missing(spec: TaskSpec, position: TaskPosition) -> bool:
-    """Whether tombstones that the stores have not seen may have been compacted away."""
+    """Returns whether tombstones that the stores have not seen may have been compacted away."""
     if not spec.part.tombstone_retention_ms or not position.written_at_ms:
         return False
     age_ms = time.time() * 1000 - position.written_at_ms
@@ -131,7 +131,7 @@ def _replay(
     on_progress: ProgressListener,
     newest: dict[str, int],
 ) -> int:
-    """Replays what each logged store lacks, several at once, and notes the newest timestamps.
+    """Replays what each logged store lacks, several stores at once, and records the newest timestamps.
 
     Returns:
         The number of records.
@@ -172,7 +172,7 @@ def _replay(
 
 
 def _keep_rate(spec: TaskSpec, progress: RestoreProgress, seconds: float) -> None:
-    """Remembers what a large restoration has shown of this host, for estimates."""
+    """Saves the rate of a large restoration, for estimates of later ones on this host."""
     if progress.records < LEAST_RECORDS:
         return
     reading_s = progress.records / progress.records_per_s - progress.start_s
@@ -182,7 +182,7 @@ def _keep_rate(spec: TaskSpec, progress: RestoreProgress, seconds: float) -> Non
 
 @dataclass(frozen=True)
 class _MissingRange:
-    """What a store does not have yet of its changelog: from where (``None``: from the beginning) to where."""
+    """The range of a changelog that a store lacks: from an offset (``None``: the beginning) up to another."""
 
     store: str
     topic: str
@@ -190,7 +190,7 @@ class _MissingRange:
     end: int
 
     def nothing_done(self, partition: int) -> RestoreProgress:
-        """The progress before the first record."""
+        """Returns the progress before the first record."""
         begin = self.begin or 0
         return RestoreProgress(
             store=self.store,
@@ -228,7 +228,7 @@ def _missing_range(
 
 
 def _from_changelogs(spec: TaskSpec, before: Mapping[str, int], newest: Mapping[str, int]) -> dict[str, int]:
-    """Stream times that were not committed: what a windowed store logs has the time of the newest record behind it."""
+    """Returns the stream times that no commit has: of each windowed store the newest timestamp in its changelog."""
     windowed = {StoreKind.WINDOW, StoreKind.SESSION}
     names = [store.name for store in spec.sub_topology.stores if store.kind in windowed]
     times = {name: max(before.get(name, UNKNOWN_TIME), newest.get(name, UNKNOWN_TIME)) for name in names}

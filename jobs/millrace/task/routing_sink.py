@@ -1,4 +1,4 @@
-"""A sink node in a task whose topics are chosen for each record (KIP-303)."""
+"""The sink of a task whose topic is chosen for each record (KIP-303)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millrace.topology.topic_extractors import RecordContext
 
 
 class RoutingSink:
-    """Groups what reaches it by topic; within a topic the order stays.
+    """The sink that groups records by the topic chosen for them; within a topic their order stays.
 
     As long as the application runs, a topic that does not exist yet may be created: each batch asks for it again.
     """
@@ -33,11 +33,11 @@ class RoutingSink:
         self._sinks: dict[str, Sink] = {}
 
     def outputs(self, records: Records, collector: Collector, failures: FailureHandler) -> Iterator[Output]:
-        """Works like :meth:`Sink.outputs`, for each topic that is chosen.
+        """Yields the output as :meth:`Sink.outputs` does, for each topic that was chosen.
 
         Raises:
             SerializationError: a key or value cannot be written, and the handler does not resume.
-            ProcessingError: the extractor raised or gave no name, and the handler does not continue; or the partitioner
+            ProcessingError: the extractor raised or named none, and the handler does not continue; or the partitioner
                 chose a partition that does not exist.
             UnknownTopicError: a topic does not exist, and the production handler does not resume.
             RecordRefusedError: a name is not legal, or the application may not write to the topic, and the production
@@ -62,7 +62,7 @@ class RoutingSink:
                 yield from sink.outputs(part, collector, failures)
 
     def _chosen(self, records: Records, failures: FailureHandler) -> Iterator[tuple[int, str]]:
-        """The rows that have a topic, with it."""
+        """Yields the rows that have a topic, with the topic."""
         for row, topic in self._extracted(records, failures):
             if isinstance(topic, str):
                 yield row, topic

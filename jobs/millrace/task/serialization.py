@@ -1,4 +1,4 @@
-"""Columns to bytes and back, with a serde's columnar form where it has one and the column is in Arrow."""
+"""The conversion of columns to bytes and back, in the serde's columnar form where serde and column have one."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from millrace.task.columns import Column, WindowedColumn
 
 
 def or_default(serde: Serde | None) -> Serde:
-    """Returns the serde, or the one of applications that name none: bytes as they are."""
+    """Returns the serde or, where an application configures none, the one that leaves bytes unchanged."""
     return BytesSerde() if serde is None else serde
 
 
 def read_stored(serde: Serde, data: bytes, *, store: str) -> Any:
-    """Returns the value of a store's bytes. Where they cannot be read, no record is to blame.
+    """Returns the value of a store's bytes; if they cannot be read, the state is damaged, not the record.
 
     Raises:
         StateError: the bytes are not what the serde writes.
@@ -42,7 +42,7 @@ def read_stored(serde: Serde, data: bytes, *, store: str) -> Any:
 
 
 def is_of_user(serde: Serde) -> bool:
-    """Returns whether it is not one of Millrace's, each of which knows what it writes."""
+    """Returns whether a serde is the user's own; Millrace's serdes can read whatever they write."""
     return isinstance(serde, FunctionSerde) or not type(serde).__module__.startswith("millrace.")
 
 
@@ -66,7 +66,7 @@ def to_bytes_array(column: Column, serde: Serde) -> pa.Array:
 
 @lru_cache(maxsize=128)
 def _json_of(kind: pa.StructType) -> JsonSerde | None:
-    """A serde of columns of this type; ``None`` where JSON writes its values one by one only (dates, for example)."""
+    """Returns a JSON serde for columns of this type; ``None`` where JSON cannot write them as columns (e.g. dates)."""
     try:
         return JsonSerde(schema=pa.schema(list(kind)))
     except ConfigurationError:
@@ -101,7 +101,7 @@ def _windowed_to_bytes(column: WindowedColumn, serde: Serde) -> list[bytes | Non
 
 
 def from_bytes(values: list[bytes | None] | pa.Array, serde: Serde) -> Column:
-    """Stored bytes as a column.
+    """Returns stored bytes as a column.
 
     Raises:
         SerializationError: the bytes are not what the serde writes.

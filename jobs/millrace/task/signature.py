@@ -1,4 +1,4 @@
-"""What a task writes beside its committed offsets: the proof that they are its own, and where its state stands."""
+"""The signature beside a task's committed offsets: it proves that they are the task's, and has its state's position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOVED_OFFSETS_REMEDY = (
     "find who uses the group; then put the offsets of its last status back (kafka-consumer-groups.sh --reset-offsets "
     "--from-file) and sign them with `millrace take-over`, or reset the application"
 )
-"""What to do about offsets that do not carry a signature."""
+"""The remedy for offsets that do not carry a signature."""
 RESET = "millrace.reset"
 
 
@@ -29,8 +29,8 @@ class Signature:
     """The signature of one commit of a task.
 
     Every partition's metadata carries the run, the partition's time and the offset that it was made for; the rest
-    stands with the task's first partition, since it belongs to the task. The offset tells a commit of ours from one of
-    a Kafka Streams application that found ours: that one keeps what it does not know of the metadata.
+    is with the task's first partition, since it belongs to the task. The offset distinguishes a commit of Millrace from
+    one of a Kafka Streams application that found it: that one keeps metadata that it does not know.
 
     Args:
         run: number of the application's run that committed.
@@ -40,7 +40,7 @@ class Signature:
         counts: what this one commit counted (records read, dropped, ...), so that a later attempt that finds the
             batch done can still report it.
         taken_over: whether the offsets are those of a Kafka Streams application, signed by ``millrace take-over``: the
-            stream times are then those that the changelogs tell.
+            stream times are then those of the changelogs.
         reset: number of the run that a reset stands for, 0 where there was none: stores that an earlier run wrote, on
             whichever host they lie, belong to what the reset has ended. Every later commit carries it on.
     """
@@ -80,7 +80,7 @@ class Signature:
 
     @classmethod
     def of(cls, commits: Mapping[TopicPartition, CommittedOffset]) -> Signature | None:
-        """Returns the signature beside the commits of a task's partitions.
+        """Returns the signature found in the commits of a task's partitions.
 
         It is ``None`` where one of them is not signed by us.
         """

@@ -1,4 +1,4 @@
-"""A sink node in a task: records to bytes and partitions."""
+"""The sink of a task: it serializes records and chooses their partitions."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Output = tuple[OutputBatch, tuple[IntArray, ...]]
 """Records for a topic, and their order columns."""
 
 WINDOW_BYTES = {TimeWindowedSerde: 8, SessionWindowedSerde: 16}
-"""How many bytes behind the key's own say which window it is."""
+"""The number of bytes after the key's own that identify its window."""
 
 
 class Sink:
-    """Turns what reaches it into records of its topic, with their own timestamps and headers.
+    """A sink node, which turns its records into those of its topic, with their own timestamps and headers.
 
     Args:
         node: the node.
@@ -72,7 +72,7 @@ class Sink:
 
     @staticmethod
     def discard(batch: OutputBatch, error: UnknownTopicError | RecordRefusedError, failures: FailureHandler) -> None:
-        """Has the production handler answer for every record of a batch that cannot be written.
+        """Asks the production handler about every record of a batch that cannot be written.
 
         Raises:
             UnknownTopicError, RecordRefusedError: the handler does not resume.
@@ -85,7 +85,7 @@ class Sink:
                 failures.refused(error, origin, record_of(batch, row))
 
     def encode(self, records: Records, partition_count: int | None, failures: FailureHandler) -> Output:
-        """Returns the records as bytes, and their order columns. Those that cannot be written are left to the handler.
+        """Returns the records as bytes, and their order columns. Those that cannot be written go to the handler.
 
         Args:
             records: what reached the node.
@@ -188,7 +188,7 @@ class Sink:
     def _chosen(
         self, records: Records, count: int, failures: FailureHandler
     ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], IntArray | None]:
-        """The partition of each record that is written, and the rows of these: a row as often as it is written.
+        """Returns the partitions of written records, and their rows; a row appears as often as its record is written.
 
         The rows are ``None`` where every record goes to one partition, as they are.
         """
@@ -216,7 +216,7 @@ class Sink:
 
 
 def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArray, ...]]) -> OutputBatch:
-    """Returns what several sinks wrote to one topic, in the order of a record-by-record walk.
+    """Returns the output of several sinks to one topic, in the order of a record-by-record walk.
 
     Args:
         batches: output of the sinks.

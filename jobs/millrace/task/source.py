@@ -1,4 +1,4 @@
-"""A source node in a task: bytes to records, event time, and records that cannot be read."""
+"""The source of a task: it deserializes records, finds their event time, and handles those that cannot be read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LATEST_WINDOWED_MS = 2**61 - 1
 
 
 class Source:
-    """Reads the rows of its topics.
+    """A source node, which reads the rows of its topics.
 
     Args:
         node: the source node.
@@ -62,7 +62,7 @@ class Source:
         self._value_serde = or_default(node.value_serde)
 
     def read(self, batch: InputBatch, rows: IntArray) -> Records | None:
-        """Returns the records in ``rows`` of the batch; ``None`` where none is left.
+        """Returns the records of ``rows`` in the batch; ``None`` where none is left.
 
         Raises:
             SerializationError: a row cannot be read, and the handler does not continue.
@@ -71,7 +71,7 @@ class Source:
         return self._with_event_time(batch, self._readable(batch, rows, self._failures.deserialization))
 
     def read_as_recorded(self, batch: InputBatch) -> Records:
-        """Returns all records of the batch that can be read, at their records' own timestamps: those of a global topic.
+        """Returns all readable records of the batch with their original timestamps, for a global store.
 
         Raises:
             SerializationError: a record cannot be read, and the handler does not continue.
@@ -80,11 +80,11 @@ class Source:
 
     @property
     def may_reorder(self) -> bool:
-        """Whether the turns of the inputs depend on what the timestamp extractor says."""
+        """Whether the stream order of the inputs depends on the timestamp extractor."""
         return self._event_time.may_reorder
 
     def event_times(self, batch: InputBatch, rows: IntArray) -> IntArray:
-        """Event times of rows whose turn has not come, milliseconds; negative for those that :meth:`read` will drop.
+        """Returns event times of rows before they are processed, milliseconds; negative for those to be dropped.
 
         Raises:
             ProcessingError: the timestamp extractor raised.
@@ -122,7 +122,7 @@ class Source:
     def _decode(
         self, data: pa.Array, serde: Serde, rows: IntArray, readable_before: BoolArray | None, report: Report
     ) -> tuple[BoolArray | None, Column]:
-        """The decoded column, and which rows could be read (``None``: all). Unreadable rows are null."""
+        """Returns which rows could be read (``None``: all), and the decoded column, null where a row is unreadable."""
         if readable_before is not None:
             data = pc.if_else(pa.array(readable_before), data, pa.scalar(None, data.type))
         if serde.arrow_type is not None:
@@ -153,7 +153,7 @@ class Source:
     def _decode_changes(
         self, data: pa.Array, serde: ChangeSerde, rows: IntArray, readable: BoolArray | None, report: Report
     ) -> tuple[BoolArray | None, Column, Column]:
-        """As :meth:`_decode`, for new and old values."""
+        """Returns the same as :meth:`_decode`, with a column for new and one for old values."""
         parts: list[tuple[bytes | None, bytes | None]] = []
         split = np.ones(len(rows), dtype=bool) if readable is None else readable.copy()
         for index, change in enumerate(data.to_pylist()):
@@ -192,4 +192,4 @@ class Source:
 
 
 def _overlook(_: Exception, __: int) -> None:
-    """For the first look at rows whose turn has not come."""
+    """Ignores unreadable rows while stream order is determined; they are reported when they are processed."""

@@ -1,4 +1,4 @@
-"""The sources of a task: which rows of a batch each of them has, in which order they come, and the records they are."""
+"""The sources of a task: which rows of a batch each reads, the order of the rows, and the records made of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from millrace.topology.topic_partition import TopicPartition
 
 
 class Sources:
-    """Reads the rows of a task.
+    """The sources of a task, which read its rows.
 
     Args:
         nodes: its source nodes, in their order.
@@ -50,11 +50,11 @@ class Sources:
                 self._source_of_topic[name] = node.name
 
     def read_topic(self, topic: str, source: str) -> None:
-        """Has a source read one more topic, which its pattern matches."""
+        """Adds a topic to those that a source reads; the source's pattern matches it."""
         self._source_of_topic[topic] = source
 
     def in_stream_order(self, batch: InputBatch) -> InputBatch:
-        """The rows as Kafka Streams would take them: see :func:`millrace.task.input.in_stream_order`.
+        """Returns the rows in Kafka Streams' order: see :func:`millrace.task.input.in_stream_order`.
 
         Where the turns of several inputs depend on what the timestamp extractors say, they are asked here, once.
 
@@ -70,7 +70,7 @@ class Sources:
         return in_stream_order(replace(by_offset, event_time=event_time))
 
     def read(self, batch: InputBatch) -> dict[str, list[Records]]:
-        """What is pending for the source nodes: the records of the rows that can be read.
+        """Returns the records that are pending for each source node: those of the rows that can be read.
 
         Raises:
             SerializationError: a row cannot be read, and the handler does not continue.

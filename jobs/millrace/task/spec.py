@@ -1,4 +1,4 @@
-"""What a worker must know to run a task."""
+"""The description of a task, with which a worker can run it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace.topology.topic_partition import TopicPartition
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalStoreSpec:
-    """A global store, with its topic as of the start.
+    """A global store, with its topic as it was at the start.
 
     Args:
         part: the store in its topology.
@@ -33,12 +33,12 @@ class GlobalStoreSpec:
 
     @property
     def name(self) -> str:
-        """Name of the store."""
+        """The name of the store."""
         return self.part.store.name
 
     @property
     def origin(self) -> str:
-        """What the content is made from: a copy of another origin is built again."""
+        """The origin of the store's content: a copy with another origin is rebuilt."""
         source = self.part.source
         made_by = type(self.part.processor.operator).__name__
         return f"{self.topic_id} {_serde(source.key_serde)} {_serde(source.value_serde)} {made_by}"
@@ -46,7 +46,7 @@ class GlobalStoreSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class SubTopologySpec:
-    """A sub-topology over the topics as they are now: what its tasks have in common.
+    """A sub-topology over the topics as they are now: the common part of its tasks' specifications.
 
     Args:
         sub_topology: the nodes and stores.
@@ -76,7 +76,7 @@ class SubTopologySpec:
 
     @property
     def global_topic_ids(self) -> dict[str, str]:
-        """UUID of the topic of each global store as of the start."""
+        """The UUID of each global store's topic, as of the start."""
         return {spec.part.topic: spec.topic_id for spec in self.global_stores}
 
 
@@ -96,7 +96,7 @@ class TaskSpec:
 
     @property
     def sub_topology(self) -> SubTopology:
-        """The nodes and stores."""
+        """The sub-topology of the task: its nodes and stores."""
         return self.part.sub_topology
 
     @property
@@ -111,14 +111,14 @@ class TaskSpec:
 
     @property
     def transactional_id(self) -> str | None:
-        """The id that fences older attempts, ``None`` under at least once."""
+        """The id that fences older attempts; ``None`` under at least once."""
         if self.config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
             return task_transactional_id(self.config.application_id, self.name)
         return None
 
     @property
     def state_directory(self) -> Path:
-        """Where the task's stores are."""
+        """The directory of the task's stores."""
         return StateDirectory(self.config.state_dir).task(
             self.config.application_id, self.sub_topology.number, self.partition
         )

@@ -1,4 +1,4 @@
-"""What a standby copy of a task must know: its changelogs, and the runs and commits of its application."""
+"""The inputs of a standby copy of a task: its changelogs, and the runs and commits of its application."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RUNS_S = 2.0
 
 
 def copied_task(spec: TaskSpec) -> CopiedTask | None:
-    """Describes the copy of a task; ``None`` where it has no stores on disk that changelogs back.
+    """Returns the description of a task's copy; ``None`` where no store on disk has a changelog.
 
     Args:
         spec: the task, with the state directory of the host that keeps the copy.
@@ -44,7 +44,7 @@ def copied_task(spec: TaskSpec) -> CopiedTask | None:
 
 
 def runs_of(commits: Mapping[TopicPartition, CommittedOffset]) -> Runs:
-    """Returns what commits of an application's group say of its runs; foreign ones say nothing."""
+    """Returns the runs that commits of an application's group show; commits of other applications show none."""
     signatures = [
         signature
         for topic_partition, commit in commits.items()
@@ -57,7 +57,7 @@ def runs_of(commits: Mapping[TopicPartition, CommittedOffset]) -> Runs:
 
 
 class CopyOpener:
-    """Opens standby copies of an application's tasks. Any thread may call it.
+    """The opener of an application's standby copies. Any thread may call it.
 
     Args:
         config: the application's configuration.
@@ -92,7 +92,7 @@ class CopyOpener:
         return None if found is None else found.offset
 
     def _runs_of(self, task: CopiedTask) -> Runs:
-        """The application's runs as its commits of a task tell them, as they were two seconds ago at most."""
+        """Returns the application's runs, from its commits of a task; the answer may be two seconds old."""
         with self._guard:
             asked_at, runs = self._runs.get(task.name, (float("-inf"), Runs()))
             if time.monotonic() - asked_at <= _RUNS_S:

@@ -1,4 +1,4 @@
-"""Stream time of a windowed operator: the largest timestamp of the records that reached it."""
+"""The stream time of a windowed operator: the largest timestamp of the records that reached it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from millrace.task.records import Records
 def advance_stream_time(
     stream_times: dict[str, int], failures: FailureHandler, store: str, records: Records
 ) -> IntArray:
-    """Stream time as each record sees it, itself included; remembers the last, and how late the records are.
+    """Returns stream time at each record, itself included; stores the last one and reports how late records are.
 
-    Each input of a cogroup has its own: the first one by the name of the store, the others with their number behind it.
+    Each input of a cogroup has its own: the first one under the name of the store, the others with a number appended.
 
     Args:
         stream_times: stream time of each windowed operator, milliseconds, by the name of its store; is kept up to date.
-        failures: is told how late the records are.
+        failures: gets how late the records are, milliseconds.
         store: the operator's store, whose name a changed topology keeps.
         records: records in their order, at least one.
     """

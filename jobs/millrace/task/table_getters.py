@@ -1,4 +1,4 @@
-"""A table's rows as of a place in the order, stored or not: what ``KTableValueGetter`` is in Kafka Streams."""
+"""The rows of a table as of a position in the order, stored or computed: Kafka Streams' ``KTableValueGetter``."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _nothing_is_foreign(_: int) -> bool:
 
 @dataclass(frozen=True)
 class Rows:
-    """What was found for each record that looked a table up.
+    """The rows found for records that look a table up.
 
     Args:
         values: the rows' values, null where there is no row.
         timestamps: their timestamps, milliseconds; -1 where there is no row.
         stored: the bytes that a store has of the values, as the serde of their time has written them; ``None`` for a
             table that is computed.
-        is_foreign: tells of a number of a row whether a store has bytes of it, or of what it is computed of, that the
+        is_foreign: says of a row's number whether a store has bytes of it, or of what it is computed of, that the
             store's serde does not write: so the row has not changed since the serde has.
     """
 
@@ -59,25 +59,25 @@ class Rows:
 
 
 class TableGetter(Protocol):
-    """Finds rows of one table."""
+    """A getter of the rows of one table."""
 
     @property
     def is_versioned(self) -> bool:
-        """Whether rows can be asked for as of a time."""
+        """Whether rows can be read as of a timestamp."""
 
     def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
-        """The table's row for the key of each record, as of the record's place in the order.
+        """Returns the table's row for the key of each record, as of the record's position in the order.
 
         Args:
             records: their keys, none of which is null, and order columns count.
-            functions: calls what the row is computed by; remembers where that failed.
+            functions: calls the functions that compute the row, and marks the rows at which they failed.
             as_of: the time of the version that each record sees, milliseconds; ``None`` takes the newest versions, and
                 must be where the table is not versioned.
         """
 
 
 def table_getter(table: str, stores: TaskStores) -> TableGetter:
-    """The getter of the table that the node ``table`` makes.
+    """Returns the getter of the table that the node ``table`` produces.
 
     Raises:
         TopologyError: its rows can neither be read nor computed.
@@ -117,7 +117,7 @@ def table_getter(table: str, stores: TaskStores) -> TableGetter:
 
 
 class _StoredGetter:
-    """Reads a store, as the batch's changes of it have left it at each place."""
+    """The getter that reads a store, with the batch's changes up to each record's position."""
 
     def __init__(self, store: str, stores: TaskStores) -> None:
         self._store = store
@@ -127,7 +127,7 @@ class _StoredGetter:
 
     @property
     def is_versioned(self) -> bool:
-        """Whether the store is."""
+        """Whether the store is versioned."""
         return self._stores.specs[self._store].kind is StoreKind.VERSIONED
 
     def get(self, records: Records, _functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
@@ -137,9 +137,9 @@ class _StoredGetter:
 
 
 def _stored_rows(stores: TaskStores, store: str, found: list[bytes | None], timestamps: IntArray) -> Rows:
-    """Rows that are in a store."""
+    """Returns the rows of bytes found in a store."""
     serde = or_default(stores.specs[store].value_serde)
-    # What a built-in aggregation stores is not what it gives.
+    # The state that a built-in aggregation stores is not its result.
     is_state = isinstance(stores.aggregators.get(store), BuiltInAggregator | StructAggregator)
 
     def is_foreign(row: int) -> bool:
@@ -150,7 +150,7 @@ def _stored_rows(stores: TaskStores, store: str, found: list[bytes | None], time
 
 
 class _WindowedGetter:
-    """Reads a store of windows or sessions; the keys are windowed."""
+    """The getter that reads a window or session store; the keys are windowed."""
 
     def __init__(self, store: str, stores: TaskStores) -> None:
         self._store = store
@@ -169,7 +169,7 @@ class _WindowedGetter:
 
 
 def windowed_keys(keys: Column, store: str) -> WindowedColumn:
-    """Keys of a windowed table, also where they came through a topic.
+    """Returns the keys of a windowed table, also where they came through a topic.
 
     Raises:
         ProcessingError: they have no windows.
@@ -191,7 +191,7 @@ def windowed_keys(keys: Column, store: str) -> WindowedColumn:
 
 
 class _SuppressedGetter:
-    """A row that waits is as it was before; any other is that of the table above."""
+    """The getter of a suppressed table: a buffered row has its old value, any other that of the parent table."""
 
     def __init__(self, parent: TableGetter, buffer: str, stores: TaskStores) -> None:
         self._parent = parent
@@ -226,7 +226,7 @@ class _SuppressedGetter:
 
 
 class _FilteredGetter:
-    """Filters the rows of the table above."""
+    """The getter that filters the rows of the parent table."""
 
     def __init__(self, parent: TableGetter, operator: TableFilter) -> None:
         self._parent = parent
@@ -234,7 +234,7 @@ class _FilteredGetter:
 
     @property
     def is_versioned(self) -> bool:
-        """Whether the table above is."""
+        """Whether the parent table is versioned."""
         return self._parent.is_versioned
 
     def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
@@ -247,7 +247,7 @@ class _FilteredGetter:
 
 
 class _MappedGetter:
-    """Maps the rows of the table above."""
+    """The getter that maps the rows of the parent table."""
 
     def __init__(self, parent: TableGetter, operator: TableMapValues) -> None:
         self._parent = parent
@@ -255,7 +255,7 @@ class _MappedGetter:
 
     @property
     def is_versioned(self) -> bool:
-        """Whether the table above is."""
+        """Whether the parent table is versioned."""
         return self._parent.is_versioned
 
     def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
@@ -264,7 +264,7 @@ class _MappedGetter:
 
 
 class _JoinedGetter:
-    """Joins the rows of two tables, the newest versions where they are versioned (KIP-914)."""
+    """The getter that joins the rows of two tables, in their newest versions if they are versioned (KIP-914)."""
 
     is_versioned = False
 

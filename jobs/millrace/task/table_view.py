@@ -1,4 +1,4 @@
-"""What a lookup sees of a table within a batch: each record the table as it was at the record's place in the order."""
+"""A table as lookups see it within a batch: each record the table as of the record's position in the order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class TableView:
-    """The state of a table's store before the batch, and the changes of the batch with their places in the order.
+    """The state of a table's store before the batch, and the batch's changes with their positions in the order.
 
     A batch is processed node by node, so by the time a join runs, the table's writer has seen all its updates. The
     view keeps the updates apart from the store until the batch is through, so that a record finds the last update
@@ -31,17 +31,17 @@ class TableView:
     def set_changes(
         self, keys: list[bytes], values: list[bytes | None], timestamps: IntArray, order: tuple[IntArray, ...]
     ) -> None:
-        """The batch's updates of the table, in their order."""
+        """Sets the batch's updates of the table, in their order."""
         self._keys, self._values, self._timestamps, self._order = keys, values, timestamps, order
 
     def clear(self) -> None:
-        """Forgets the changes, once they are in the store."""
+        """Discards the changes, once they are in the store."""
         self._keys, self._values, self._timestamps, self._order = [], [], _NONE, ()
 
     def lookup(
         self, keys: list[bytes], order: tuple[IntArray, ...], as_of: IntArray | None = None
     ) -> tuple[list[bytes | None], IntArray]:
-        """Returns the table's value for each key, as of the key's place in the order.
+        """Returns the table's value for each key, as of the key's position in the order.
 
         Args:
             keys: key bytes, one per record.
@@ -80,7 +80,7 @@ class TableView:
 def last_changes_before(
     changed: list[bytes], change_order: tuple[IntArray, ...], keys: list[bytes], order: tuple[IntArray, ...]
 ) -> IntArray:
-    """For each key the number of the last change of it before its place, -1 where there is none.
+    """Returns for each key the index of its last change before the key's position, -1 where there is none.
 
     Args:
         changed: keys of the changes, in their order.
@@ -103,7 +103,7 @@ def last_changes_before(
 
 
 def joint_ranks(first: tuple[IntArray, ...], second: tuple[IntArray, ...]) -> IntArray:
-    """Ranks of two sets of places in one order."""
+    """Returns the ranks of two sets of positions in their common order."""
     in_order = sorted_rows(concat_orders([first, second]))
     ranks = np.empty(len(in_order), dtype=np.int64)
     ranks[in_order] = np.arange(len(in_order), dtype=np.int64)

@@ -1,14 +1,14 @@
 """One task: a partition of a sub-topology, its stores, its producer, and the protocol that keeps them in step.
 
-The order of a batch, which is what exactly once rests on:
+The order of a batch, on which exactly once depends:
 
 1. the task asks whether its driver is still the newest (:mod:`millrace.task.newest_run`), since one of a driver that
    was replaced would take its successor's id back. The producer takes the transactional id over, which ends whatever an
-   older attempt left open; the task asks once more; only then are the committed offsets read. A task that is warm from
+   older attempt left open; the task asks once more; only then are the committed offsets read. A task that is open from
    the batch before skips all of it: a takeover shows at its commit.
 2. input up to the committed offsets was processed by an earlier attempt and is skipped.
 3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them; the
-   global stores, before each batch, to the ends that the driver gives.
+   global stores, before each batch, to the ends that the driver sets.
 4. the batch is processed into overlays; the stores are not touched.
 5. one transaction:
 
@@ -21,7 +21,7 @@ The order of a batch, which is what exactly once rests on:
 
 6. the overlays are written to the database together with the new position, in one write.
 
-A crash before 5 ends leaves nothing behind; a crash after it is made good by 2 and 3.
+A crash before 5 ends leaves nothing behind; a crash after it is repaired by 2 and 3.
 """
 
 from __future__ import annotations
@@ -76,24 +76,24 @@ ISOLATED_ROWS = 1_000
 """Most rows of a batch whose output is sent record by record, to learn which ones the broker refuses."""
 
 MOST_ATTEMPTS = 1_000
-"""At a batch. Each learns of a few more of the records that the broker refuses, out of no more than those rows have."""
+"""Most attempts at a batch. Each finds a few more of the refused records, of which those rows have no more."""
 
 PRODUCER_TIMEOUT_S = 15.0
-"""Longest time of one call of the producer: the sooner one that gets no answer is given up, the sooner a new one goes
-on."""
+"""Longest time of one call of the producer: the sooner one without an answer is discarded, the sooner another
+continues."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOutcome:
-    """What a task did with a batch.
+    """The result of a batch in a task.
 
     Args:
         task: the task's name.
         positions: committed offset of each input partition after the batch.
         undecided: rows that were left for a later batch, since older records of another input may still come.
-        transactions: transactions that were committed, by this attempt or by an earlier one that could not tell.
+        transactions: transactions that were committed, by this attempt or by an earlier one that could not report them.
         counts: ``read``, ``written.<topic>``, ``dropped.<reason>``, ``silently_dropped.<reason>``, ``dead_letters``;
             those that are not 0.
         durations: seconds by phase: open, restore, read, process, commit, store.
@@ -101,7 +101,7 @@ class BatchOutcome:
         latencies: from each record's timestamp to the commit, seconds; one number per record.
         store_sizes: entries and bytes by store.
         stream_times: stream time of each windowed operator, milliseconds, by store.
-        held_back: what waits for stream time to pass, by store.
+        held_back: what is held back until stream time has advanced, by store.
         merged_bytes: keys and values of the updates that cached stores have merged for the commit; measured where
             ``statestore.cache.max.bytes`` bounds them.
         restored: changelog records that were replayed before the batch.
@@ -130,12 +130,12 @@ class BatchOutcome:
 
 
 class Task:
-    """A task that stays open between batches. Any exception makes it useless: close it and open a new one.
+    """A task that stays open between batches. After any exception it is unusable: close it and open another one.
 
     Args:
         spec: what to run.
         on_restore: called while changelogs are read.
-        on_lost_transaction: called when a transaction of the task was aborted or fenced, which no outcome tells.
+        on_lost_transaction: called when a transaction of the task was aborted or fenced, which no outcome reports.
         copies: this process's copies of the global stores; ``None`` for a task that is the only one.
     """
 
@@ -171,7 +171,7 @@ class Task:
 
     @property
     def state(self) -> TaskState:
-        """The stores.
+        """The stores of the task.
 
         Raises:
             StateError: the task has not run a batch yet, so that they are not open.
@@ -182,16 +182,16 @@ class Task:
 
     @property
     def committed(self) -> Mapping[TopicPartition, int]:
-        """Committed offset of each input partition, as the task knows it."""
+        """The committed offset of each input partition, as the task knows it."""
         return dict(self._committed)
 
     @property
     def changelog_ends(self) -> Mapping[str, int]:
-        """End offset of each store's changelog that the last commit recorded."""
+        """The end offset of each store's changelog that the last commit recorded."""
         return dict(self._changelog_ends)
 
     def run_batch(self, batch: TaskBatch) -> BatchOutcome:
-        """Processes what is not committed yet of a batch, and commits it.
+        """Processes the uncommitted rows of a batch, and commits them.
 
         Stores whose files turn out to be damaged are emptied and restored from their changelogs, and the batch is
         processed from its beginning. So it is where the broker refuses a record for good: the production exception
@@ -217,7 +217,7 @@ class Task:
             raise
 
     def explain(self, error: MillraceError) -> NoReturn:
-        """Raises why the task's input cannot be read: what a newer attempt or a deleted topic has to do with it.
+        """Raises the reason why the task's input cannot be read: a newer attempt, a deleted topic, or the error itself.
 
         Args:
             error: what the reader says.
@@ -313,7 +313,10 @@ class Task:
         )
 
     def _most_rows(self) -> int | None:
-        """Most rows of a batch whose records are sent one by one; a frame function's rows have to stay together."""
+        """Returns the limit of a batch's rows while records are sent one by one; ``None`` where there is no limit.
+
+        The rows of a frame function have to stay together.
+        """
         if not self._isolates or any(source.frame_functions for source in self.spec.sub_topology.sources):
             return None
         return ISOLATED_ROWS
@@ -323,7 +326,7 @@ class Task:
         return self._state.merged_bytes() if self.spec.config.statestore_cache_max_bytes else 0
 
     def _damage(self) -> StateCorruptedError | None:
-        """The error for damaged state that the task has met."""
+        """Returns the error for damaged state, if the task has found any."""
         state_is_damaged = self._state is not None and self._state.is_damaged
         if not state_is_damaged and not any(copy.is_damaged for copy in self._global.values()):
             return None
@@ -333,9 +336,7 @@ class Task:
         )
 
     def close(self) -> None:
-        """Gives up an open transaction and closes the stores, which are emptied where their files are damaged. May be
-        called more than once.
-        """
+        """Aborts an open transaction and closes the stores; those with damaged files are emptied. Idempotent."""
         producer, state, engine = self._producer, self._state, self._engine
         self._producer = self._state = self._engine = None
         try:
@@ -352,7 +353,7 @@ class Task:
                     state.close()
 
     def _learn_from(self, error: RecordsRefusedError | BrokerUnavailableError, *, is_last: bool) -> None:
-        """Finds out what the broker has refused, so that the next attempt at the batch does not send it.
+        """Finds out which records the broker refused, so that the next attempt at the batch does not send them.
 
         Its topic's settings may be others than at the start; otherwise each record is sent by itself, which shows it.
 
@@ -468,7 +469,7 @@ class Task:
         )
 
     def _learn(self, topic: str, *, dead_letters: bool = False) -> TaskProducer:
-        """Asks for a topic that a record or a dead-letter record names; returns the producer that can write to it.
+        """Looks up a topic that a record or a dead-letter record names; returns the producer that can write to it.
 
         A producer's batches fit the topics that were known when it was made. Nothing of the batch is sent yet: all
         topics are asked for before that.
@@ -534,7 +535,7 @@ class Task:
         return signature
 
     def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> UnreportedCounts:
-        """Brings the global stores to the ends; returns what their copies have to tell."""
+        """Brings the global stores to the end offsets; returns what their copies have to report."""
         unreported = UnreportedCounts()
         try:
             for copy in self._global.values():
@@ -570,7 +571,7 @@ class Task:
         collector: ProducerCollector,
         clock: _Clock,
     ) -> None:
-        """Steps 5 and 6 of a batch, under their numbers in the module's docstring."""
+        """Commits a batch: steps 5 and 6 of the module's docstring, under the same numbers."""
         producer, state, engine = self._open_producer(), self._state, self._engine
         assert state is not None
         assert engine is not None
@@ -641,7 +642,7 @@ class Task:
         return {name: count for name, count in counts.items() if count}
 
     def _commit_again(self, clock: _Clock, unreported: UnreportedCounts) -> None:
-        """Commits the committed offsets once more, with the state's signature as it is."""
+        """Commits the committed offsets again, with the state's signature as it is."""
         collector = self._collector()
         try:
             self._report(unreported, collector)
@@ -671,18 +672,18 @@ class Task:
 
 
 TaskAction = Callable[[Task], object]
-"""What a driver has a task do between two batches. It crosses to a worker, so it must be picklable."""
+"""What a driver has a task execute between two batches. It is sent to a worker, so it must be picklable."""
 
 
 class _Clock:
-    """Seconds by phase."""
+    """A clock of seconds by phase."""
 
     def __init__(self) -> None:
         self.laps: dict[str, float] = {}
         self._last = time.perf_counter()
 
     def lap(self, phase: str) -> None:
-        """Ends a phase."""
+        """Ends a phase and adds its seconds."""
         now = time.perf_counter()
         self.laps[phase] = self.laps.get(phase, 0.0) + now - self._last
         self._last = now

@@ -1,4 +1,4 @@
-"""The stores of a task, and how the rows of their tables reach the operators that look them up."""
+"""The stores of a task, and the views by which operators look up rows of their tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Store = KeyValueStore | WindowStore | JoinWindowStore | SessionStore | Suppressi
 
 @dataclass
 class TaskStores:
-    """The stores of one task. Lives as long as they are open.
+    """The stores of one task; lives as long as they are open.
 
     Args:
         specs: their specifications, by name.
@@ -70,7 +70,7 @@ class TaskStores:
         *,
         merges: bool,
     ) -> TaskStores:
-        """The stores of the nodes of a task, with a view of each that nodes look up.
+        """Returns the stores of a task's nodes, with a view of each store that nodes look up.
 
         Args:
             nodes: the processor nodes.
@@ -99,21 +99,21 @@ class TaskStores:
         return stores
 
     def is_cached(self, store: str) -> bool:
-        """Whether the updates of a key are merged within a commit."""
+        """Returns whether the updates of a key are merged within a commit."""
         return self.specs[store].cached and self.merges
 
     def merges_windows(self, store: str) -> bool:
-        """Whether only the last update of a window in a batch goes downstream: not where the table is looked up.
+        """Returns whether only the last update of a window in a batch goes downstream: not if nodes look it up.
 
-        Its readers must see each window as of their places, so that every update has to be known.
+        Its readers must see each window as of their positions, so that every update has to be known.
         """
         return self.is_cached(store) and store not in self.shared
 
     def merges_updates(self, store: str) -> bool:
-        """Whether only the last update of a key in a batch goes downstream.
+        """Returns whether only the last update of a key in a batch goes downstream.
 
         Not where a join of tables sends old values on: joined with the other table as it was in between, the old
-        value before the batch would give a row that never was sent, and something below would take that one back.
+        value before the batch would result in a row that never was sent, and a node below would take that one back.
         (Kafka Streams with caching does take it back.)
         """
         return self.is_cached(store) and not any(
@@ -122,17 +122,17 @@ class TaskStores:
         )
 
     def sends_old_values(self, node: str) -> bool:
-        """Whether the changes that a node forwards must carry the values before them."""
+        """Returns whether the changes that a node forwards must carry the values before them."""
         return node in self.processors and self.processors[node].sends_old_values
 
     def finish_writes(self) -> None:
-        """Does what waited until all nodes have run."""
+        """Executes the writes that were deferred until all nodes have run."""
         for action in self.after_batch:
             action()
         self.after_batch.clear()
 
     def reset(self) -> None:
-        """Discards what a batch that failed has left."""
+        """Discards the remains of a failed batch."""
         self.after_batch.clear()
         for view in (*self.tables.values(), *self.windowed_tables.values(), *self.buffers.values()):
             view.clear()
@@ -151,7 +151,7 @@ class TaskStores:
 
 
 def _looked_up(nodes: Iterable[ProcessorNode]) -> frozenset[str]:
-    """Stores that a join looks up."""
+    """Returns the stores that a join looks up."""
     return frozenset(
         store
         for node in nodes

@@ -13,7 +13,7 @@ from millrace.task.spec import TaskSpec
 
 @dataclass
 class TopicsWritten:
-    """Partitions and limits of topics.
+    """The partition counts and limits of topics.
 
     Args:
         spec: the task, with what was known at the start.
@@ -32,11 +32,11 @@ class TopicsWritten:
         self.limits.update(self.spec.part.topic_limits)
 
     def knows(self, topic: str) -> bool:
-        """Returns whether ``topic`` need not be asked for."""
+        """Returns whether ``topic`` is known, so that it need not be looked up."""
         return topic in self.partition_counts
 
     def learn(self, topic: str, *, dead_letters: bool = False) -> None:
-        """Asks for a topic that a record names, or a dead-letter record of a handler.
+        """Looks up a topic that a record names, or a dead-letter record of a handler.
 
         Args:
             topic: its name.
@@ -88,7 +88,7 @@ class TopicsWritten:
         self.partition_counts[topic] = found.partitions
 
     def refresh(self, topics: Iterable[str]) -> bool:
-        """After the broker has refused something: what topics take may have changed, or they are gone or forbidden.
+        """Reads the topics again after a refusal: their limits may have changed, or they are gone or forbidden.
 
         Args:
             topics: those that were written to. Of one that is gone or forbidden, :meth:`learn` then says so.

@@ -1,4 +1,4 @@
-"""Fields of values without a type, for expressions: the types that each record's own objects have.
+"""The fields of values without a type, for expressions: each record's objects decide their types.
 
 Arrow gives a column one type. Were a whole batch put into one, an integer would become a double, and a text beside it
 an error, because of another record. So rows are taken together only where their fields have the same types.
@@ -22,7 +22,7 @@ from millrace.topology.expression_fields import Path, serialized
 from millrace.topology.expression_results import Check, compute
 
 Kind: TypeAlias = Any
-"""Of an object: its class where that says the Arrow type, else the Arrow type."""
+"""The kind of an object: its class where that determines the Arrow type, else the Arrow type."""
 Kinds = dict[str, tuple[Kind, ...]]
 """By name, the kinds of the leaves of a field."""
 Types = dict[str, tuple[pa.DataType | None, ...]]
@@ -40,11 +40,11 @@ _MOST_TRIES = 4_096
 
 
 class _Unfit:
-    """The kind of an object that no Arrow column holds; putting it into one says why."""
+    """The kind of an object that fits no Arrow column; the attempt to put it into one raises the reason."""
 
 
 class UntypedField:
-    """A name of an expression whose values are objects.
+    """A name in an expression whose values are objects.
 
     Args:
         objects: for each record the object; ``None`` for null and for a field that is not there.
@@ -70,7 +70,7 @@ class UntypedField:
             self._leaves = [[_inside(value, path) for value in self.objects] for path in paths]
 
     def kinds(self) -> list[Sequence[Kind]]:
-        """For each leaf the kind of each record's object."""
+        """Returns for each leaf the kind of each record's object."""
         return [_kinds_of(leaf) for leaf in self._leaves]
 
     def column(self, rows: list[int], types: tuple[pa.DataType | None, ...]) -> pa.Array:
@@ -92,7 +92,7 @@ class UntypedField:
 
 
 def _plain(value: Any) -> Any:
-    """A windowed key as the struct that a typed one is."""
+    """Returns a windowed key as the struct that typed windowed keys are; other values unchanged."""
     return value._asdict() if isinstance(value, Windowed) else value
 
 
@@ -103,7 +103,7 @@ def _inside(value: Any, path: Path) -> Any:
 
 
 def _completed(value: Any, paths: list[Path]) -> Any:
-    """The object with null where it has none of the inner fields."""
+    """Returns the object with null for each inner field that it lacks."""
     if not isinstance(value, dict):
         return value
     found = dict(value)
@@ -163,7 +163,7 @@ def group_by_types(fields: Mapping[str, UntypedField], count: int) -> Iterator[t
 
 
 class TypeFinder:
-    """The Arrow types with which an expression is computed where its fields have none of their own.
+    """The search for the Arrow types with which an expression is computed where its fields have no type.
 
     Args:
         expression: what is computed.
@@ -220,7 +220,7 @@ class TypeFinder:
 
 
 def _by_name(names: Sequence[str], each: Sequence[Any]) -> dict[str, tuple[Any, ...]]:
-    """Kinds or types of leaves by the name that they belong to."""
+    """Returns kinds or types of leaves, grouped by the name that they belong to."""
     found: dict[str, tuple[Any, ...]] = {}
     for name, one in zip(names, each, strict=True):
         found[name] = (*found.get(name, ()), one)

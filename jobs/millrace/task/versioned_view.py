@@ -1,4 +1,4 @@
-"""What lookups see of a versioned table within a batch: the table at the record's place in the order, as of a time."""
+"""A versioned table as lookups see it within a batch: as of the record's position in the order, and of a time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 
 class VersionedTableView:
-    """The store, which the batch has changed already, and what it takes to see it as it was before each change.
+    """The store with the batch's changes, and what is needed to see it as it was before each of them.
 
     A key that the batch changes is looked up by going through its changes once more, from the history before the
-    batch, in the order of all places; any other key in the store.
+    batch, in the order of all positions; any other key in the store.
     """
 
     def __init__(self, store: VersionedKeyValueStore) -> None:
@@ -26,7 +26,7 @@ class VersionedTableView:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets the changes: from here on the store is what lookups see."""
+        """Discards the changes: from here on lookups read the store itself."""
         self._before: VersionedSnapshot | None = None
         self._changes: dict[bytes, list[int]] = {}
         self._values: Sequence[bytes | None] = []
@@ -41,7 +41,7 @@ class VersionedTableView:
         timestamps: IntArray,
         order: tuple[IntArray, ...],
     ) -> None:
-        """The versions that the batch put into the store, in their order.
+        """Sets the versions that the batch put into the store, in their order.
 
         Args:
             before: the store before the batch, for all of ``keys``.
@@ -58,7 +58,7 @@ class VersionedTableView:
     def lookup(
         self, keys: list[bytes], order: tuple[IntArray, ...], as_of: IntArray | None = None
     ) -> tuple[list[bytes | None], IntArray]:
-        """Returns the table's value for each key, as it was at the key's place in the order.
+        """Returns the table's value for each key, as of the key's position in the order.
 
         Args:
             keys: key bytes, one per record.
@@ -109,7 +109,7 @@ class VersionedTableView:
         return found
 
     def _stream_times(self, before: VersionedSnapshot, change_ranks: IntArray, lookup_ranks: IntArray) -> list[int]:
-        """Stream time of the store at each place."""
+        """Returns the stream time of the store at each position."""
         seen = np.maximum(np.maximum.accumulate(self._timestamps), before.observed_stream_time)
         seen = np.concatenate([np.array([before.observed_stream_time], dtype=np.int64), seen])
         times: list[int] = seen[np.searchsorted(change_ranks, lookup_ranks)].tolist()

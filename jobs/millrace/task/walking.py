@@ -1,4 +1,4 @@
-"""Taking one record through a whole sub-topology before the next, as Kafka Streams does.
+"""The walk of one record through a whole sub-topology before the next, as in Kafka Streams.
 
 A batch goes node by node where no node can see what another does between two of its records. Where a processor that a
 user wrote shares a store with another node, that is not so: then each record walks alone, depth first, and forwarding
@@ -40,14 +40,14 @@ def must_walk(sub_topology: SubTopology) -> bool:
 
 
 class Walker:
-    """Walks records through the nodes of a task.
+    """The walker that takes records through the nodes of a task, one at a time.
 
     Args:
         children: names of the children of each node.
         processors: the processors of single nodes.
         joint_processors: by node, the processor of the nodes that it runs together with.
         sinks: names of the sinks.
-        failures: is told which node is at work.
+        failures: gets the name of the node that is running.
         after_node: what is left to do once a node has run.
     """
 
@@ -71,12 +71,12 @@ class Walker:
         self.outputs: dict[str, list[Records]] = {}
 
     def begin_batch(self) -> None:
-        """Forgets what the batch before wrote."""
+        """Discards the output of the batch before."""
         self._written = 0
         self.outputs = {}
 
     def forward(self, node: str, record: Records, child: str | None) -> None:
-        """Has the children of ``node``, or one of them, process a record."""
+        """Passes a record to the children of ``node``, or to one of them, which process it at once."""
         for name in self._children.get(node, ()) if child is None else (child,):
             self._visit(name, record)
         self._failures.node = node

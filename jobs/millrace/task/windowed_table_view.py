@@ -1,4 +1,4 @@
-"""What a lookup sees of a windowed table within a batch: as :mod:`millrace.task.table_view`, by key and window."""
+"""A windowed table as lookups see it within a batch: as :mod:`millrace.task.table_view`, by key and window."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _Row = tuple[bytes | None, int]
 
 
 class WindowedTableView:
-    """The windows that a batch changes: as they were before, and each change with its place in the order.
+    """The windows that a batch changes: their state before, and each change with its position in the order.
 
     Aggregations write their store as they go, since they read it again; so before each write what is there is kept
-    here. A window that has expired by what was written up to a place is not found from there on, as in Kafka Streams.
+    here. A window that has expired by the writes up to a position is not found from there on, as in Kafka Streams.
 
     Args:
         store: the table's store.
@@ -40,7 +40,7 @@ class WindowedTableView:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets the changes: the batch is through."""
+        """Discards the changes: the batch has ended."""
         self._before: dict[bytes, _Row] = {}
         self._observed_before = 0
         self._windows: list[bytes] = []
@@ -58,7 +58,7 @@ class WindowedTableView:
         timestamps: Sequence[int],
         order: tuple[IntArray, ...],
     ) -> None:
-        """Remembers updates that are about to be written to the store.
+        """Records updates that are about to be written to the store.
 
         Args:
             keys: un-windowed keys.
@@ -89,7 +89,7 @@ class WindowedTableView:
     def lookup(
         self, keys: Sequence[bytes], starts: IntArray, ends: IntArray, order: tuple[IntArray, ...]
     ) -> tuple[list[bytes | None], IntArray]:
-        """Returns the table's value for each key and window, as of its place in the order.
+        """Returns the table's value for each key and window, as of its position in the order.
 
         Args:
             keys: un-windowed keys.
@@ -121,7 +121,7 @@ class WindowedTableView:
         return [value for value, _ in found], np.array([timestamp for _, timestamp in found], dtype=np.int64)
 
     def _observed(self, changes: tuple[IntArray, ...], order: tuple[IntArray, ...], count: int) -> IntArray:
-        """The store's stream time as of each place."""
+        """Returns the store's stream time as of each position."""
         if not changes:
             return np.full(count, self._store.observed_stream_time, dtype=np.int64)
         ranks = joint_ranks(changes, order)
@@ -133,7 +133,7 @@ class WindowedTableView:
         return np.asarray(newest[np.searchsorted(ranks[:number][in_order], ranks[number:])])
 
     def _stored(self, window_keys: list[tuple[bytes, int, int]]) -> list[_Row]:
-        """What the store has, whether or not it has expired."""
+        """Returns what the store has for the windows, expired or not."""
         if not window_keys:
             return []
         if isinstance(self._store, SessionStore):

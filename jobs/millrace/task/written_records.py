@@ -1,4 +1,4 @@
-"""Records as the bytes of a store; those that its serdes cannot write are left to the processing handler."""
+"""The records as bytes for a store; the processing handler gets those that the store's serdes cannot write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace.task.serialization import to_bytes_array, to_bytes_list
 
 @dataclass(frozen=True)
 class WrittenRecords:
-    """Records that can be written.
+    """The records that the store's serdes can write, with their bytes.
 
     Args:
         records: the records.
@@ -52,7 +52,7 @@ def written(
     value_serde: Serde | None = None,
     keys: Column | None = None,
 ) -> WrittenRecords:
-    """Returns the records as bytes. In Kafka Streams, too, it is the node's record at which its store's serde fails.
+    """Returns the records as bytes. As in Kafka Streams, a serialization failure belongs to the node's record.
 
     Args:
         records: what reached the node.
@@ -89,7 +89,7 @@ def written(
 
 
 def is_of_a_record(error: Exception) -> bool:
-    """Returns whether what a serde raised is about what it was given, and not about Millrace or its surroundings."""
+    """Returns whether an error of a serde is caused by its input, and not by Millrace or its surroundings."""
     return isinstance(error, SerializationError) or not isinstance(error, MillraceError | MemoryError)
 
 

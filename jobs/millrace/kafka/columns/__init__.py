@@ -1,4 +1,4 @@
-"""Records of assigned topic-partitions, read in columns."""
+"""Readers that return the records of assigned topic-partitions in columns."""
 
 from millrace.kafka.columns.choice import READER_VARIABLE, open_reader
 from millrace.kafka.columns.reader import BEGINNING, NO_TIMESTAMP, PartitionColumns, PartitionReader, RecordHeaders

@@ -1,4 +1,4 @@
-"""The functions of librdkafka that read records, called by ctypes: those of the library that confluent-kafka loads.
+"""The functions of librdkafka that read records, called by ctypes in the library that confluent-kafka loads.
 
 Each call releases the interpreter's lock. What librdkafka's own header file says of each function holds here too.
 """
@@ -83,12 +83,12 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 class InterfaceUnavailableError(Exception):
-    """This process cannot read through librdkafka's C interface; the text says why."""
+    """The error where this process cannot read through librdkafka's C interface; its text says why."""
 
 
 @lru_cache(maxsize=1)
 def librdkafka() -> Any:
-    """Returns the loaded library; its functions have the types of their arguments.
+    """Returns the loaded library, with the argument types of its functions declared.
 
     Raises:
         InterfaceUnavailableError: it is not found, lacks a function, or is of a version that is not known.
@@ -114,7 +114,7 @@ def address_of(function: Any) -> int:
 
 
 def new_client(library: Any, kind: int, settings: dict[str, Any], *, events: int) -> int:
-    """Returns a handle of a new client.
+    """Creates a client and returns its handle.
 
     Args:
         library: see :func:`librdkafka`.

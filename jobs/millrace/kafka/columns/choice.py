@@ -1,4 +1,4 @@
-"""Which reader a process uses."""
+"""The choice of the reader that a process uses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 def open_reader(settings: ReaderSettings) -> PartitionReader:
-    """Opens a reader that is assigned nothing yet: the fast one where this process can use it.
+    """Opens a reader without assignment: the fast one where this process can use it.
 
     Args:
         settings: how to connect, and how much to buffer.
@@ -46,7 +46,7 @@ def open_reader(settings: ReaderSettings) -> PartitionReader:
 
 @lru_cache(maxsize=8)
 def _chosen(wanted: str) -> str:
-    """The name of the reader, decided once for a process and said in its log."""
+    """Returns the name of the reader, which is chosen once per process and logged."""
     if wanted == "consumer":
         _log.info("records are read by confluent_kafka.Consumer, as the environment says", variable=READER_VARIABLE)
         return wanted

@@ -1,4 +1,4 @@
-"""Columns from :class:`confluent_kafka.Consumer`: the reader where librdkafka's C interface cannot be used.
+"""The reader over :class:`confluent_kafka.Consumer`, for processes that cannot use librdkafka's C interface.
 
 Each record passes through a Python object, which costs about 2 microseconds of processor time more than
 :class:`~millrace.kafka.columns.librdkafka_reader.LibrdkafkaReader` takes.
@@ -35,7 +35,7 @@ with 5,000 messages at a time a record took 1.4 microseconds of the reading thre
 
 
 class ConsumerReader:
-    """A :class:`~millrace.kafka.columns.reader.PartitionReader` over ``confluent_kafka.Consumer``.
+    """The :class:`~millrace.kafka.columns.reader.PartitionReader` over ``confluent_kafka.Consumer``.
 
     Args:
         settings: how to connect, and how much to buffer.
@@ -59,16 +59,16 @@ class ConsumerReader:
 
     @property
     def trouble(self) -> str:
-        """Why nothing may come at present."""
+        """The reason why no records may arrive at present."""
         return self._problems.trouble
 
     @property
     def failed(self) -> TopicPartition | None:
-        """Which topic-partition the last error is about."""
+        """The topic-partition that the last error is about."""
         return self._problems.failed
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Reads further topic-partitions."""
+        """Assigns further topic-partitions."""
         self.unassign(starts)
         self._assign(starts)
 
@@ -83,7 +83,7 @@ class ConsumerReader:
             )
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        """Reads topic-partitions no more."""
+        """Removes topic-partitions from the assignment."""
         for each in partitions:
             self._disputed.discard(each)
         self._unassign(partitions)
@@ -94,15 +94,15 @@ class ConsumerReader:
             self._consumer.incremental_unassign(_as_client_has(known))
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Brings nothing of topic-partitions until they are resumed."""
+        """Pauses topic-partitions until they are resumed."""
         self._consumer.pause(_as_client_has(partitions))
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Goes on with topic-partitions."""
+        """Resumes paused topic-partitions."""
         self._consumer.resume(_as_client_has(partitions))
 
     def poll(self, timeout_s: float, max_records: int) -> list[PartitionColumns]:
-        """Returns what there is."""
+        """Returns the records and events that are available."""
         if again := self._disputed.take_due():
             self._unassign(again)
             self._assign(again)
@@ -128,7 +128,7 @@ class ConsumerReader:
         return [self._columns(where, news) for where, news in found.items()]
 
     def close(self) -> None:
-        """Stops reading."""
+        """Closes the consumer."""
         if not self._is_closed:
             self._is_closed = True
             self._consumer.close()
@@ -187,7 +187,7 @@ class ConsumerReader:
 
 @dataclass
 class _News:
-    """What a poll brought of one topic-partition."""
+    """The records and events of one topic-partition in a poll."""
 
     messages: list[Message] = field(default_factory=list)
     end: int | None = None

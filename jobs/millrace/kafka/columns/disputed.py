@@ -1,4 +1,4 @@
-"""Offsets that a broker says its log does not have, although the log has them."""
+"""Offsets that a broker reports as out of range although the log has them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AGAIN_S = 0.5
 """Time until such an offset is asked for once more, seconds."""
 
 LIMIT_S = 30.0
-"""How long the two may contradict each other before the broker is believed, seconds."""
+"""How long the broker may call an offset of its log out of range before this is taken as true, seconds."""
 
 ASKING_LIMIT_MS = 1_000
 """How long a broker may take to say where a log begins and ends, milliseconds."""
@@ -30,10 +30,10 @@ class _Dispute:
 
 
 class DisputedOffsets:
-    """Topic-partitions that are read again from where they are.
+    """The topic-partitions that are read again from their positions after a doubtful "out of range".
 
-    While partitions change leaders, a broker that is not up to date can answer that an offset is out of range. Who
-    believes it ends an application over records that are all there.
+    While partitions change leaders, a broker that is not up to date can answer that an offset is out of range. To
+    believe it would end an application although all its records are there.
 
     Args:
         ask: where a topic-partition's log begins and ends; ``None`` where no broker says so at present.
@@ -50,7 +50,7 @@ class DisputedOffsets:
         self._disputes: dict[TopicPartition, _Dispute] = {}
 
     def disputes(self, where: TopicPartition, position: int) -> bool:
-        """Returns whether an offset said to be out of range is to be read again: the log has it, or it is not known.
+        """Returns whether an offset reported as out of range is to be read again: the log has it, or no broker says so.
 
         Args:
             where: the topic-partition.
@@ -73,7 +73,7 @@ class DisputedOffsets:
         return True
 
     def take_due(self) -> dict[TopicPartition, int]:
-        """Gives the offsets that are to be asked for again now, each once."""
+        """Takes the offsets that are due to be requested again now, each once."""
         now = self._clock()
         due = {}
         for where, each in self._disputes.items():
@@ -83,5 +83,5 @@ class DisputedOffsets:
         return due
 
     def discard(self, where: TopicPartition) -> None:
-        """Takes a topic-partition as well: something of it came, or it is read no more."""
+        """Ends the dispute about a topic-partition: a record or event of it arrived, or it is no longer read."""
         self._disputes.pop(where, None)

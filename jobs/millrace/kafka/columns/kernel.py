@@ -1,4 +1,4 @@
-"""The loops over messages of librdkafka, as machine code of this processor.
+"""The loops over messages of librdkafka, compiled to machine code of this processor.
 
 A message is a C structure, and reading ten fields of each through Python costs five times what the client does for it.
 So the loops are machine code, compiled when a process first reads.

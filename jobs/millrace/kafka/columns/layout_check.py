@@ -1,4 +1,4 @@
-"""Whether messages of the loaded librdkafka are laid out as the kernel reads them."""
+"""The check that messages of the loaded librdkafka are laid out as the kernel reads them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _WAIT_MS = 10_000
 
 @lru_cache(maxsize=1)
 def checked_kernel() -> tuple[Any, Kernel]:
-    """Returns the library and the kernel, after a message of the library's own has been read by the kernel.
+    """Returns the library and the kernel, after the kernel has read a message of this library correctly.
 
     The message is one that a producer without a broker gives back when it is told to drop what it has: topic,
     partition, key, value, offset and error are known. Once in a process.
@@ -111,7 +111,7 @@ def _compare(loops: Kernel, message: np.ndarray[Any, Any], topic: int) -> None:
 
 
 def _bytes_at(address: int, size: int) -> bytes:
-    """The bytes at an address, none where this process has no such address: a read of our own would end it."""
+    """Returns the bytes at an address, none where this process has no such address: reading it directly would crash."""
     reading, writing = os.pipe()
     try:
         written = ctypes.CDLL(None).write(writing, ctypes.c_void_p(address), ctypes.c_size_t(size))

@@ -1,4 +1,4 @@
-"""Columns straight from librdkafka: no Python object stands between a record and its columns."""
+"""The reader over librdkafka's C interface: no Python object is made between a record and its columns."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from millrace.kafka.columns.tables import MessageTable
 from millrace.topology.topic_partition import TopicPartition
 
 _LOG_LEVELS = (*[logging.CRITICAL] * 3, logging.ERROR, logging.WARNING, logging.INFO, logging.INFO, logging.DEBUG)
-"""By the number of a level of syslog."""
+"""Python's log level for each level number of syslog."""
 
 
 class LibrdkafkaReader:
-    """A :class:`~millrace.kafka.columns.reader.PartitionReader` over librdkafka's C interface.
+    """The :class:`~millrace.kafka.columns.reader.PartitionReader` over librdkafka's C interface.
 
     Args:
         settings: how to connect, and how much to buffer.
@@ -62,16 +62,16 @@ class LibrdkafkaReader:
 
     @property
     def trouble(self) -> str:
-        """Why nothing may come at present."""
+        """The reason why no records may arrive at present."""
         return self._problems.trouble
 
     @property
     def failed(self) -> TopicPartition | None:
-        """Which topic-partition the last error is about."""
+        """The topic-partition that the last error is about."""
         return self._problems.failed
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Reads further topic-partitions."""
+        """Assigns further topic-partitions."""
         self.unassign(starts)
         self._assign(starts)
 
@@ -82,7 +82,7 @@ class LibrdkafkaReader:
                 self._check(self._library.rd_kafka_incremental_assign(self._client, partitions), "assigning partitions")
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        """Reads topic-partitions no more."""
+        """Removes topic-partitions from the assignment."""
         for each in partitions:
             self._disputed.discard(each)
         self._unassign(partitions)
@@ -94,17 +94,17 @@ class LibrdkafkaReader:
                 self._check(self._library.rd_kafka_incremental_unassign(self._client, listed), "giving partitions up")
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Brings nothing of topic-partitions until they are resumed."""
+        """Pauses topic-partitions until they are resumed."""
         with self._as_list(partitions) as listed:
             self._check_code(self._library.rd_kafka_pause_partitions(self._client, listed), "pausing partitions")
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Goes on with topic-partitions."""
+        """Resumes paused topic-partitions."""
         with self._as_list(partitions) as listed:
             self._check_code(self._library.rd_kafka_resume_partitions(self._client, listed), "resuming partitions")
 
     def poll(self, timeout_s: float, max_records: int) -> list[PartitionColumns]:
-        """Returns what there is."""
+        """Returns the records and events that are available."""
         self._refuse_if_closed()
         if again := self._disputed.take_due():
             self._unassign(again)
@@ -123,7 +123,7 @@ class LibrdkafkaReader:
         return found
 
     def close(self) -> None:
-        """Stops reading."""
+        """Closes the client."""
         if self._client is not None:
             client, self._client = self._client, None
             for queue in (self._records, self._events):
@@ -132,7 +132,7 @@ class LibrdkafkaReader:
             self._library.rd_kafka_destroy_flags(client, DESTROY_WITHOUT_CONSUMER_CLOSE)
 
     def _consume(self, timeout_s: float, most: int) -> int:
-        """Fill the array of messages: how many there are."""
+        """Fills the array of messages and returns their number."""
         if len(self._messages) < most:
             self._messages = np.zeros(most, dtype=np.uint64)
         address = self._messages.ctypes.data
@@ -249,7 +249,7 @@ class LibrdkafkaReader:
     def _as_list(
         self, partitions: Iterable[TopicPartition], starts: Mapping[TopicPartition, int] | None = None
     ) -> Iterator[int]:
-        """The topic-partitions as librdkafka takes them, with offsets where they are given."""
+        """Yields a list of topic-partitions in librdkafka's form, with offsets where they are given."""
         self._refuse_if_closed()
         library = self._library
         listed = library.rd_kafka_topic_partition_list_new(0)

@@ -1,4 +1,4 @@
-"""What the client's errors mean for who reads columns."""
+"""The errors of a client, translated for those who read columns."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_O
 """Codes that say that an offset is not in the log."""
 
 _REPORTED_AGAIN_S = 5.0
-"""A client that finds no broker says so at each attempt, of which there is one a second at least."""
+"""How long a report of an unreachable broker counts, seconds: the client repeats it at least once a second."""
 
 _log = structlog.get_logger(__name__)
 
 
 class ReaderProblems:
-    """The errors since the last poll, and whether a broker is reached.
+    """The errors since the last poll, and whether a broker can be reached.
 
     Args:
         bootstrap_servers: as messages name the cluster.
@@ -38,14 +38,14 @@ class ReaderProblems:
 
     @property
     def trouble(self) -> str:
-        """Why no broker is reached, as the client has said within the last seconds; empty where one is."""
+        """The reason why no broker can be reached, from the client's errors of the last seconds; else empty."""
         if self._trouble and time.monotonic() - self._reported_at > _REPORTED_AGAIN_S:
             _log.info("a broker is reached again", brokers=self._bootstrap_servers)
             self._trouble = ""
         return self._trouble
 
     def of_partition(self, error: KafkaError, where: TopicPartition, position: int | None) -> None:
-        """Takes an error of a topic-partition; :meth:`raise_first` raises it.
+        """Records an error of a topic-partition; :meth:`raise_first` raises it.
 
         Args:
             error: what the client said.
@@ -65,7 +65,7 @@ class ReaderProblems:
         self._raised.append((translated, where))
 
     def of_client(self, error: KafkaError) -> None:
-        """Takes an error of the client as a whole.
+        """Records an error of the client as a whole.
 
         Refusals and fatal errors are raised by :meth:`raise_first`; what else there is the client tries again by
         itself, and it is in its log.
@@ -82,7 +82,7 @@ class ReaderProblems:
             self._connection_error = error.str()
 
     def raise_first(self) -> None:
-        """Raises the oldest error that was not raised yet.
+        """Raises the oldest error that has not been raised yet.
 
         Raises:
             MillraceError: see :meth:`PartitionReader.poll`.

@@ -1,4 +1,4 @@
-"""What reads the records of assigned topic-partitions, in columns: the contract, and what it gives.
+"""The interface of readers of assigned topic-partitions, and the columns that they return.
 
 A reader is assigned, never subscribed: its group is a name that the client library asks for, and commits nothing. Only
 committed records are given. It never resets: an offset that the log does not have is an error.
@@ -20,7 +20,7 @@ RecordHeaders = list[tuple[str, bytes | None]]
 """Names and values in the order in which the producer set them; a name may come twice."""
 
 BEGINNING = -2
-"""As an offset to start at: wherever the log begins."""
+"""The start offset that stands for the beginning of the log."""
 
 NO_TIMESTAMP = -1
 """Timestamp of a record that has none."""
@@ -41,7 +41,7 @@ class PartitionColumns:
         position: next offset to read: behind the last record, or, once the client has seen that nothing comes before
             it, behind markers and aborted records too. It never moves backwards.
         end: where the log ended when the client reached its end, ``None`` where this is not the last that it saw: the
-            last stable offset, which an open transaction holds back. It is told once for each end that is reached.
+            last stable offset, which an open transaction holds back. It is reported once for each end.
         log_end: high watermark by the client's newest answer from the broker, ``None`` before the first. Records of an
             open transaction lie before it, so that a reader may be at the end and never get there.
     """
@@ -62,22 +62,22 @@ class PartitionColumns:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Topic and partition."""
+        """The topic and the partition."""
         return self.topic, self.partition
 
     def before(self, offset: int) -> PartitionColumns:
-        """Returns the records before an offset, and the position that they lead to; without copying."""
+        """Returns the records before an offset, and the position after them; without copying."""
         rows = int(np.searchsorted(self.offsets, offset))
         if rows == len(self) and self.position <= offset:
             return self
         return replace(self._rows(0, rows), position=min(self.position, offset), end=None)
 
     def since(self, offset: int) -> PartitionColumns:
-        """Returns the records at and behind an offset; without copying."""
+        """Returns the records at and after an offset; without copying."""
         return self._rows(int(np.searchsorted(self.offsets, offset)), len(self))
 
     def where(self, is_wanted: npt.NDArray[np.bool_]) -> PartitionColumns:
-        """Returns the records that are wanted; the position is what it was.
+        """Returns the selected records; the position stays the same.
 
         Args:
             is_wanted: of each record.
@@ -109,40 +109,40 @@ class PartitionColumns:
 
 
 class PartitionReader(Protocol):
-    """Reads assigned topic-partitions. For one thread.
+    """A reader of assigned topic-partitions, for one thread.
 
     What a call raises ends nothing by itself: the other topic-partitions can be read on, and no record of theirs is
     lost. A broker that is away is no error: nothing comes until it is back, see :attr:`trouble`. Nor is a
     topic-partition that does not exist: librdkafka waits for it without a word, and reads on by the name once a topic
-    is created again, wherever its offsets then are. Who must know compares topic ids.
+    is created again, wherever its offsets then are. A caller that must notice this compares topic ids.
     """
 
     @property
     def trouble(self) -> str:
-        """Why nothing may come at present, as the client says it ("all brokers are down"); empty where all is well."""
+        """The reason why no records may arrive, as the client reports it ("all brokers are down"); else empty."""
 
     @property
     def failed(self) -> TopicPartition | None:
-        """Which topic-partition the last error of :meth:`poll` is about; ``None`` where it is about all of them."""
+        """The topic-partition that the last error of :meth:`poll` is about; ``None`` where it is about all of them."""
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Reads further topic-partitions, beside those that are read already.
+        """Assigns further topic-partitions, in addition to those that are assigned already.
 
         Args:
             starts: first offset of each that is wanted, or :data:`BEGINNING`. One that is read already begins again.
         """
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        """Reads topic-partitions no more: no later poll has anything of them. Those that are not read are ignored."""
+        """Removes topic-partitions from the assignment, if they are in it: no later poll returns records of them."""
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Brings nothing of topic-partitions until they are resumed; what the client has of them is read again then."""
+        """Pauses topic-partitions until they are resumed; what the client has buffered of them is fetched again."""
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """Goes on with topic-partitions where they were paused."""
+        """Resumes paused topic-partitions at their positions."""
 
     def poll(self, timeout_s: float, max_records: int) -> list[PartitionColumns]:
-        """Returns what there is: waits for the first, takes along what is there already, and waits no more.
+        """Returns what is available: waits for the first record only, and takes along what has arrived by then.
 
         Args:
             timeout_s: longest wait for the first, seconds.
@@ -158,4 +158,4 @@ class PartitionReader(Protocol):
         """
 
     def close(self) -> None:
-        """Stops reading. Idempotent."""
+        """Closes the reader. Idempotent."""

@@ -1,4 +1,4 @@
-"""Settings of the clients that read columns."""
+"""The settings of clients that read columns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DEFAULTS: Mapping[str, Any] = {
     # restoration applies all that is there and then idles (170,000 records/s instead of 900,000).
     "fetch.queue.backoff.ms": 5,
 }
-"""What the user's settings may change."""
+"""The settings that the user's settings may override."""
 
 _REQUIRED: Mapping[str, Any] = {
     "enable.auto.commit": False,
@@ -30,10 +30,10 @@ _REQUIRED: Mapping[str, Any] = {
     "isolation.level": "read_committed",
     # A reset would leave a hole: an offset that is gone has to be an error.
     "auto.offset.reset": "error",
-    # Markers and aborted records are never delivered; the end-of-partition event tells how far they reach.
+    # Markers and aborted records are never delivered; the end-of-partition event shows how far they reach.
     "enable.partition.eof": True,
 }
-"""What makes reading right."""
+"""The settings on which correct reading depends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class ReaderSettings:
     fetch_wait_ms: int = 100
 
     def of_client(self) -> dict[str, Any]:
-        """Returns the settings of the client, as librdkafka calls them.
+        """Returns the settings of the client, under librdkafka's names.
 
         Raises:
             ConfigurationError: a file that they name cannot be read, or more is buffered than a poll can give.
@@ -82,7 +82,7 @@ class ReaderSettings:
 
 
 def refused_settings(reason: str) -> ConfigurationError:
-    """Returns the error where the client cannot be made of its settings.
+    """Returns the error for a client that could not be created with its settings.
 
     Args:
         reason: what the client says.

@@ -1,4 +1,4 @@
-"""Messages of librdkafka as columns, by topic-partition."""
+"""The messages of librdkafka as columns, by topic-partition."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RecordColumns:
 
 
 class MessageTable:
-    """The table of what the kernel found in messages: one row a field, one column a message.
+    """The fields that the kernel found in messages: one row per field, one column per message.
 
     Args:
         loops: the kernel.
@@ -75,18 +75,18 @@ class MessageTable:
 
     @property
     def errors(self) -> Longs:
-        """Error codes; 0 for a record."""
+        """The error codes; 0 for a record."""
         row: Longs = self._fields[ERROR]
         return row
 
     @property
     def offsets(self) -> Longs:
-        """Offsets; of an end-of-partition event that of the end."""
+        """The offsets; for an end-of-partition event the offset of the end."""
         row: Longs = self._fields[OFFSET]
         return row
 
     def by_partition(self, name_of: Callable[[int], str]) -> Iterator[tuple[TopicPartition | None, MessageTable]]:
-        """Yields the messages of each topic-partition, in their order, in the order of the first ones.
+        """Yields the messages of each topic-partition, in their order; topic-partitions by their first message.
 
         Args:
             name_of: the name of a topic whose address is given.
@@ -124,7 +124,7 @@ class MessageTable:
         )
 
     def without_errors(self) -> MessageTable:
-        """Returns those of the messages that are records."""
+        """Returns the messages that are records."""
         is_record = self.errors == 0
         return self if is_record.all() else self._chosen(np.flatnonzero(is_record))
 

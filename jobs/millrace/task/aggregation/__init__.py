@@ -1,1 +1,1 @@
-"""Aggregators: groups of rows, columnar kernels, and callables."""
+"""The computation of aggregates: groups of rows, columnar kernels, and callables."""

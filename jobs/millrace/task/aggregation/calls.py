@@ -1,4 +1,4 @@
-"""An aggregation as plain calls, one record at a time: built-in or the user's callables behind one shape."""
+"""An aggregation as calls for one record at a time, built-in aggregators and the user's callables alike."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from millrace.topology.aggregators import (
 
 @dataclass(frozen=True)
 class AggregationCalls:
-    """The calls that compute an aggregate.
+    """The calls that compute an aggregate, one record at a time.
 
     Args:
         initial: ``initial() -> aggregate`` of nothing.
@@ -73,7 +73,7 @@ def calls_of(aggregator: Aggregator, merger: Callable[[Any, Any, Any], Any] | No
 
 
 def fitting(aggregator: Aggregator, records: Records, failures: FailureHandler, node: str) -> Records:
-    """Returns the records, if a built-in aggregation can be computed of values of their type; else none of them.
+    """Returns the records if a built-in aggregation can be computed of values of their type, else none of them.
 
     Raises:
         ProcessingError: there is no such field, or it is not a number where one is needed, and the handler does not
@@ -89,7 +89,7 @@ def fitting(aggregator: Aggregator, records: Records, failures: FailureHandler, 
 
 
 def _check_values(aggregator: Aggregator, values: Column) -> None:
-    """Refuses typed values that a built-in aggregation cannot be computed of.
+    """Raises an error for typed values of which a built-in aggregation cannot be computed.
 
     Raises:
         ProcessingError: there is no such field, or it is not a number where one is needed.

@@ -1,4 +1,4 @@
-"""Rows of a batch that belong to one aggregate."""
+"""The rows of a batch that belong to the same aggregate."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class Groups:
 
     @property
     def count(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return len(self.first_rows)
 
 
 def group_codes(keys: pa.Array) -> IntArray:
-    """Returns a number for each row, equal where the keys (binary, without nulls) are equal."""
+    """Returns a code for each row; rows have equal codes where their keys (binary, without nulls) are equal."""
     codes: IntArray = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
     return codes
 
 
 def group(codes: IntArray) -> Groups:
-    """Groups of rows with equal codes."""
+    """Returns the groups of rows with equal codes."""
     ids: IntArray = pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
     count = int(ids.max()) + 1 if len(ids) else 0
     rows = np.arange(len(ids), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What an aggregate was before its first record, for those who need the value before an update."""
+"""The value of an aggregate before its first record, for operators that need the value before an update."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from millrace.topology.aggregators import Aggregator, CallableAggregator, CountA
 
 
 def first_result(aggregator: Aggregator) -> Any:
-    """Returns the result of no record."""
+    """Returns the result of an aggregation before any record."""
     if isinstance(aggregator, CountAggregator | SumAggregator):
         return 0
     return aggregator.initializer() if isinstance(aggregator, CallableAggregator) else None
 
 
 def before_first(aggregator: Aggregator, old: Column) -> Column:
-    """Old values with those that no record had yet made replaced by what the aggregation starts with.
+    """Returns the old values, with the aggregation's initial value where there was no aggregate yet.
 
     Kafka Streams takes the initializer's value for the old one, so that a table grouped by another key subtracts it;
     where the store is cached it does not, since what it then sends comes from the store.

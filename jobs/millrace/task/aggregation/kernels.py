@@ -1,4 +1,4 @@
-"""The built-in aggregations, over whole columns: the old aggregate of each group and the group's rows give the new one.
+"""The built-in aggregations over whole columns: old aggregates and the groups' rows result in new aggregates.
 
 Every kernel adds in the order of the rows and starts from the old aggregate, so that where a batch is cut never shows
 in a result, floating-point sums included.
@@ -99,7 +99,7 @@ def aggregate_columns(aggregator: ColumnAggregator, values: pa.Array, groups: Gr
 
 
 def results_of(aggregator: ColumnAggregator, states: pa.Array) -> pa.Array:
-    """Returns what goes downstream for stored states: the same, but for means; the mean of nothing is null."""
+    """Returns the results that go downstream for stored states: the states, but for means; an empty mean is null."""
     if isinstance(aggregator, AvgAggregator):
         counts = field_of(states, "count").cast(pa.float64())
         # 0 becomes null, which a division passes on.
@@ -117,7 +117,7 @@ def results_of(aggregator: ColumnAggregator, states: pa.Array) -> pa.Array:
 
 
 def field_of(column: pa.Array, name: str) -> pa.Array:
-    """Returns a field of a struct column with the struct's own nulls applied; nulls where there is no such field."""
+    """Returns a field of a struct column, null where the struct is null or has no such field."""
     if pa.types.is_struct(column.type):
         index = column.type.get_field_index(name)
         if index >= 0:
@@ -126,12 +126,12 @@ def field_of(column: pa.Array, name: str) -> pa.Array:
 
 
 def needs_a_value(aggregator: ColumnAggregator) -> bool:
-    """Returns whether there is no aggregate before the first value that is not null."""
+    """Returns whether there is no aggregate before the first non-null value."""
     return isinstance(aggregator, MinAggregator | MaxAggregator | FirstAggregator | LastAggregator)
 
 
 def state_type(aggregator: BuiltInAggregator, values: pa.DataType, prior: pa.DataType) -> pa.DataType:
-    """Arrow type of the states, given those of the input column and of the old states."""
+    """Returns the Arrow type of the states, from the types of the input column and of the old states."""
     floating = pa.types.is_floating(values) or pa.types.is_floating(prior)
     number = pa.float64() if floating else pa.int64()
     known = prior if pa.types.is_null(values) else values

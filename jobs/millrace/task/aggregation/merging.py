@@ -1,4 +1,4 @@
-"""Merging two states of a built-in aggregation, as sessions that become one need it."""
+"""The merging of two states of a built-in aggregation, needed when sessions merge."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Merge = Callable[[Any, Any], Any]
 
 
 def merge_of(aggregator: BuiltInAggregator | StructAggregator) -> Merge:
-    """Returns ``merge(older, newer) -> state``: what the values of both would give, those of the older one first."""
+    """Returns ``merge(older, newer) -> state``: the state of the values of both, those of the older one first."""
     if isinstance(aggregator, StructAggregator):
         parts = [(name, merge_of(part)) for name, part in aggregator.fields]
 

@@ -1,7 +1,9 @@
-"""The built-in aggregations one record at a time: for every intermediate state, where a store is not cached, and for
-values without a type (JSON without a schema).
+"""The built-in aggregations computed one record at a time.
 
-They give the same states as the kernels (a test compares them); kernels are the fast form where only the last state of
+This is for every intermediate state, where a store is not cached, and for values without a type (JSON without a
+schema).
+
+Their states equal those of the kernels (a test compares them); kernels are the fast form where only the last state of
 each group in a batch is needed.
 """
 
@@ -30,7 +32,7 @@ from millrace.topology.aggregators import (
 
 
 def running_states(aggregator: ColumnAggregator, values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
-    """Returns the state of each row's group after the row.
+    """Returns the state of each row's group after that row.
 
     Args:
         aggregator: what to compute.
@@ -61,7 +63,7 @@ def running_states(aggregator: ColumnAggregator, values: pa.Array, groups: Group
 def step_of(aggregator: ColumnAggregator) -> Callable[[Any, Any], Any]:
     """Returns ``step(state, value) -> state`` over Python objects; ``None`` stands for no state and for null.
 
-    The step raises where a value has not the form that the aggregation needs.
+    The step raises where a value does not have the form that the aggregation needs.
     """
     if isinstance(aggregator, StructAggregator):
         parts = [(name, step_of(part)) for name, part in aggregator.fields]
@@ -80,7 +82,7 @@ def step_of(aggregator: ColumnAggregator) -> Callable[[Any, Any], Any]:
 
 
 def result_of(aggregator: ColumnAggregator, state: Any) -> Any:
-    """Returns what goes downstream for a state: the same, but for means; the mean of nothing is ``None``."""
+    """Returns the result that goes downstream for a state: the state, but for means; an empty mean is ``None``."""
     if isinstance(aggregator, AvgAggregator):
         return state["sum"] / state["count"] if state is not None and state["count"] else None
     if isinstance(aggregator, StructAggregator) and state is not None:

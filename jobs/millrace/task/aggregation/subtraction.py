@@ -1,4 +1,4 @@
-"""Taking a value back out of a built-in aggregate: what a grouped table needs when one of its rows changes."""
+"""The subtraction of a value from a built-in aggregate, needed when a row of a grouped table changes."""
 
 from __future__ import annotations
 

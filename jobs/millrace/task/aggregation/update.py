@@ -1,4 +1,4 @@
-"""New aggregates for the groups of a batch, by kernels or by the user's callables."""
+"""The new aggregates for the groups of a batch, computed by kernels or by the user's callables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NO_TIMESTAMP = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class AggregateUpdate:
-    """New aggregates, one per group or, where every update counts, one per row.
+    """The new aggregates, one per group or, where every update counts, one per row.
 
     Args:
         rows: the row that each aggregate is the result of, ascending.
@@ -56,7 +56,7 @@ class AggregateUpdate:
     timestamps: IntArray
 
     def stored_timestamps(self, own: IntArray) -> IntArray:
-        """The timestamps for the store: a deletion is logged with its record's own, as in Kafka Streams.
+        """Returns the timestamps for the store: a deletion is logged with its record's own, as in Kafka Streams.
 
         Args:
             own: timestamp of each of ``rows``, milliseconds.
@@ -65,7 +65,7 @@ class AggregateUpdate:
         return np.where(deleted, own, self.timestamps)
 
     def in_order(self) -> AggregateUpdate:
-        """The same, by row."""
+        """Returns the same aggregates, sorted by row."""
         by_row = np.argsort(self.rows).astype(np.int64)
         return AggregateUpdate(
             self.rows[by_row],
@@ -142,7 +142,7 @@ def update_aggregates(
 
 
 def is_typed(aggregator: ColumnAggregator, records: Records) -> bool:
-    """Whether the aggregation can be computed in columns: it reads no value, or the values' type is known."""
+    """Returns whether the aggregation can be computed in columns: it reads no value, or the values' type is known."""
     if isinstance(aggregator, CountAggregator) and aggregator.field is None:
         return True
     return records.values.is_arrow and not is_beyond_64_bits(aggregator, records.values.arrow)
@@ -182,7 +182,7 @@ def _by_columns(
 
 
 def _from_first_value(floor: IntArray, groups: Groups, valid: BoolArray) -> BoolArray:
-    """Rows at which their group has an aggregate."""
+    """Returns at which rows their group has an aggregate."""
     first = np.full(groups.count, len(valid), dtype=np.int64)
     rows = np.arange(len(valid), dtype=np.int64)
     np.minimum.at(first, groups.ids[valid], rows[valid])
@@ -192,7 +192,7 @@ def _from_first_value(floor: IntArray, groups: Groups, valid: BoolArray) -> Bool
 
 
 def _running_timestamps(floor: IntArray, ids: IntArray, timestamps: IntArray, present: BoolArray) -> IntArray:
-    """The timestamp after each row: the larger of the aggregate's and the row's, or the row's where there was none."""
+    """Returns the timestamp after each row: the larger of the aggregate's and the row's, or else the row's."""
     latest = floor.tolist()
     running = []
     for group, timestamp, is_present in zip(ids.tolist(), timestamps.tolist(), present.tolist(), strict=True):
@@ -221,10 +221,10 @@ class _Calls:
         self._serde = serde
 
     def merged(self, aggregates: list[Any]) -> tuple[IntArray, list[Any], list[bytes | None], BoolArray] | None:
-        """The last row of each group, the aggregate after it, as store bytes too, and at which rows there is one.
+        """Returns for each group its last row, the aggregate after it, its store bytes, and where there is one.
 
-        ``None`` where a row failed: what a callable has done to the aggregate before it raised must not stay, and only
-        :meth:`each` can tell.
+        It is ``None`` where a row failed: changes that a callable made to the aggregate before it raised must not stay,
+        and only :meth:`each` finds the failed rows.
         """
         current = list(aggregates)
         present = np.zeros(len(self._values), dtype=bool)
@@ -239,9 +239,9 @@ class _Calls:
             return None
 
     def each(self, stored: list[bytes | None]) -> tuple[IntArray, list[bytes | None], list[tuple[int, Exception]]]:
-        """The rows that did not fail, the aggregate after each as store bytes, and those that did, with the error.
+        """Returns the rows that did not fail, the aggregate after each as store bytes, and the failed rows with errors.
 
-        A row meets the aggregate that the store would give it.
+        Each row is added to the aggregate as the store would return it.
         """
         latest = list(stored)
         current = [None if data is None else self._serde.deserialize(data) for data in stored]
@@ -266,7 +266,7 @@ class _Calls:
         return np.array(rows, dtype=np.int64), after, failed
 
     def _written(self, aggregate: Any) -> tuple[bytes | None, Exception | None]:
-        """The aggregate as store bytes, or why it cannot be written."""
+        """Returns the aggregate as store bytes, or the error why it cannot be serialized."""
         try:
             return (None if aggregate is None else self._serde.serialize(aggregate)), None
         except Exception as error:
@@ -275,7 +275,7 @@ class _Calls:
             return None, error
 
     def _after(self, row: int, old: Any) -> Any:
-        """The aggregate with a row more."""
+        """Returns the aggregate with one row added."""
         if isinstance(self._aggregator, ReduceAggregator):
             return self._values[row] if old is None else self._aggregator.reducer(old, self._values[row])
         initial = self._aggregator.initializer() if old is None else old

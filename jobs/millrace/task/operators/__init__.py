@@ -1,4 +1,4 @@
-"""The behaviour of each operator of a topology, one module an idea."""
+"""The processors of the operators of a topology, one module per kind of operator."""
 
 from __future__ import annotations
 

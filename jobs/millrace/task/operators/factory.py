@@ -1,4 +1,4 @@
-"""Which processor gives an operator its behaviour."""
+"""The factory of processors, by the operator of a node."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ _PROCESSORS: dict[type[Any], _Create] = {
         settles=task.config.foreign_key_join_settles,
     ),
 }
-"""What makes the processor of an operator, with what of the task it uses."""
+"""The function that makes the processor of an operator, with those parts of the task that it uses."""
 
 _JOINT_PROCESSORS: dict[type[Any], Callable[[Sequence[ProcessorNode], TaskContext], JointProcessor]] = {
     operators.StreamStreamJoin: lambda nodes, task: StreamStreamJoinProcessor(
@@ -148,7 +148,7 @@ _JOINT_PROCESSORS: dict[type[Any], Callable[[Sequence[ProcessorNode], TaskContex
 
 
 def create_processor(node: ProcessorNode, context: TaskContext) -> Processor:
-    """The processor of a node.
+    """Returns the processor of a node.
 
     Raises:
         TopologyError: no processor is known for the node's operator.
@@ -162,7 +162,7 @@ def create_processor(node: ProcessorNode, context: TaskContext) -> Processor:
 
 
 def create_joint_processor(nodes: Sequence[ProcessorNode], context: TaskContext) -> JointProcessor:
-    """The processor of nodes that run together; their operators are of one kind.
+    """Returns the processor of nodes that run jointly; their operators are of one kind.
 
     Raises:
         TopologyError: no joint processor is known for the nodes' operator.

@@ -23,7 +23,7 @@ _NO_KEY: Any = object()
 
 
 class UserProcessor(Processor):
-    """Goes through a batch record by record, in order.
+    """The processor that runs the user's code over a batch, record by record in order.
 
     Its stores are its own, or the whole task runs record by record, so that nothing can be seen from outside between
     two of its records. Then what it forwards is passed on at once (``ProcessingRuntime.walk``).
@@ -81,7 +81,7 @@ class UserProcessor(Processor):
         return forwards.take(records)
 
     def punctuate(self, punctuation: Punctuation, now_ms: int, row: int) -> Forwarded:
-        """Calls a punctuator behind ``row``, or with ``NO_ROW`` before the first."""
+        """Calls a punctuator after ``row``, or with ``NO_ROW`` before the first."""
         forwards = self._forwards = Forwards(self._children)
         self._call(punctuation, now_ms, row)
         self._forwards = None
@@ -101,7 +101,7 @@ class UserProcessor(Processor):
     # ---- punctuations that were scheduled among the rows that the node goes through
 
     def _punctuate_before(self, row: int) -> None:
-        """What has become due behind the rows before ``row``."""
+        """Calls the punctuators that have become due after the rows before ``row``."""
         queue = self._runtime.fresh[self._node]
         while (due_ms := queue.next_due_ms()) is not None:
             at = self._runtime.first_row_at(due_ms, self._seen_row)
@@ -115,7 +115,7 @@ class UserProcessor(Processor):
                     queue.add(punctuation.next(now_ms))
 
     def _end_fresh(self) -> None:
-        """From the last row of the segment on its punctuations are due among those of the task."""
+        """Moves the node's fresh punctuations to the task's, among which they are due after the segment's last row."""
         if self._node not in self._runtime.fresh:
             return
         self._punctuate_before(self._runtime.last_row)
@@ -151,7 +151,7 @@ class UserProcessor(Processor):
             )
 
     def _walk(self, record: Any, child: str | None) -> None:
-        """Has the children process the record before this one goes on."""
+        """Has the children process the record before this processor continues."""
         runtime = self._runtime
         assert runtime.walk is not None
         key, forwards = self._key, self._forwards

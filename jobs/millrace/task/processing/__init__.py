@@ -1,1 +1,1 @@
-"""What user-written processors run in: their context, their stores, their punctuations."""
+"""The environment of user-written processors: their context, their stores, their punctuations."""

@@ -1,4 +1,4 @@
-"""The context that a user-written processor gets in ``init``."""
+"""The context that a user-written processor receives in ``init``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Forward = Callable[[Any, str | None], None]
 
 
 class NodeContext:
-    """One node's view of its task. See :class:`millrace.topology.processor_api.ProcessingContext`.
+    """The context of one node. See :class:`millrace.topology.processor_api.ProcessingContext`.
 
     Args:
         node: the node's name.
@@ -39,51 +39,51 @@ class NodeContext:
 
     @property
     def application_id(self) -> str:
-        """``application.id``."""
+        """The ``application.id``."""
         return self._task.config.application_id
 
     @property
     def task_id(self) -> str:
-        """The task's name."""
+        """The name of the task."""
         return self._task.task
 
     @property
     def state_dir(self) -> Path | None:
-        """Directory of the task's stores."""
+        """The directory of the task's stores."""
         return self._task.state_directory
 
     @property
     def key_serde(self) -> Serde:
-        """Serde of keys where none is named: that of ``default.key.serde``, otherwise bytes."""
+        """The default serde of keys: that of ``default.key.serde``, otherwise bytes."""
         return or_default(default_serde(self._task.config.default_key_serde))
 
     @property
     def value_serde(self) -> Serde:
-        """Serde of values where none is named: that of ``default.value.serde``, otherwise bytes."""
+        """The default serde of values: that of ``default.value.serde``, otherwise bytes."""
         return or_default(default_serde(self._task.config.default_value_serde))
 
     def app_configs(self) -> Mapping[str, Any]:
-        """The configuration by dotted key."""
+        """Returns the configuration by dotted key."""
         return self._task.config.to_mapping()
 
     def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
-        """The settings whose key begins with ``prefix``, without it."""
+        """Returns the settings whose keys begin with ``prefix``, without the prefix."""
         return {key.removeprefix(prefix): value for key, value in self.app_configs().items() if key.startswith(prefix)}
 
     def current_stream_time_ms(self) -> int:
-        """Stream time of the task."""
+        """Returns the stream time of the task, milliseconds."""
         return self._runtime.stream_time_ms
 
     def current_system_time_ms(self) -> int:
-        """The wall clock."""
+        """Returns the wall clock, milliseconds."""
         return self._runtime.system_time_ms()
 
     def record_metadata(self) -> RecordMetadata | None:
-        """Where the input record came from."""
+        """Returns topic, partition and offset of the input record."""
         return self._runtime.metadata()
 
     def get_state_store(self, name: str) -> Any:
-        """A store that is connected to this node."""
+        """Returns a store that is connected to this node."""
         if name in self._task.global_stores:
             return open_global_store(name, self._task, self._runtime, node=self._node)
         connected = self._task.stores.processors[self._node].stores
@@ -103,7 +103,7 @@ class NodeContext:
         *,
         start_time: datetime | int | None = None,
     ) -> Cancellable:
-        """Has ``callback`` called again and again."""
+        """Schedules repeated calls of ``callback``."""
         interval_ms = to_milliseconds(interval)
         if interval_ms < 1:
             raise ProcessingError(f"Node {self._node} schedules a punctuation every {interval_ms} ms; 1 is the least.")
@@ -120,7 +120,7 @@ class NodeContext:
         return self._runtime.schedule(self._node, interval_ms, kind, callback, start_time)
 
     def commit(self) -> None:
-        """Asks for a commit, which comes at the end of the batch anyway."""
+        """Requests a commit, which takes place at the end of the batch in any case."""
 
     def forward(self, record: Any, child_name: str | None = None) -> None:
         """Passes a record on."""

@@ -1,4 +1,4 @@
-"""What a user-written processor forwards while it goes through a batch, as records in their places."""
+"""The records that a user-written processor forwards in the course of a batch, with their positions in the order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.task.records import ObjectArray, Records, object_array
 
 
 class Forwards:
-    """Collects forwarded records in the order in which they come.
+    """The collected records that a processor forwards, in the order in which it does.
 
     Args:
         children: names of the node's children.
@@ -32,11 +32,11 @@ class Forwards:
         self._ordinal = 0
 
     def begin(self, row: int, punctuation_order: tuple[int, int] = (0, 0)) -> None:
-        """What comes now belongs to ``row`` of the records, or, with ``NO_ROW``, to a punctuation with an order."""
+        """Assigns the next records to a ``row`` or, with ``NO_ROW``, to a punctuation with an order."""
         self._row, self._punctuation_order, self._ordinal = row, punctuation_order, 0
 
     def add(self, record: Any, child: str | None) -> None:
-        """Takes a record for one child or, with ``None``, for all."""
+        """Adds a record for one child or, with ``None``, for all."""
         self._records.append(record)
         self._targets.append(child)
         self._rows.append(self._row)
@@ -45,7 +45,7 @@ class Forwards:
         self._ordinal += 1
 
     def take(self, parents: Records | None) -> Records | Mapping[str, Records] | None:
-        """Returns what was collected: records for all children, or by child where any was sent to one only.
+        """Returns the collected records: for all children, or by child where one was sent to a single child.
 
         Args:
             parents: the records whose rows :meth:`begin` named; ``None`` where only punctuations forwarded.
@@ -78,7 +78,7 @@ class Forwards:
 
     @staticmethod
     def _record_positions(parents: Records | None, rows: IntArray) -> ObjectArray | None:
-        """The positions of the parents; a record that a punctuation forwards has none."""
+        """Returns the positions of the parents; a record that a punctuation forwards has none."""
         if parents is None or parents.positions is None:
             return None
         return object_array([None if row == NO_ROW else parents.positions[row] for row in rows.tolist()])
@@ -103,5 +103,5 @@ class Forwards:
 
 
 def _taken(column: IntArray, rows: IntArray) -> IntArray:
-    """The column at ``rows``; ``NO_ROW`` where a row is that."""
+    """Returns the column at ``rows``, with ``NO_ROW`` unchanged."""
     return np.where(rows == NO_ROW, NO_ROW, column[rows]) if len(column) else np.full(len(rows), NO_ROW, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""When punctuations are due, in the order of Kafka Streams' ``PunctuationQueue``."""
+"""The queue of punctuations, in the order of Kafka Streams' ``PunctuationQueue``."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from millrace.topology.processor_api import Punctuator
 
 
 class PunctuationHandle:
-    """Ends a punctuation: what ``schedule`` returns."""
+    """The handle that ``schedule`` returns, which cancels a punctuation."""
 
     def __init__(self) -> None:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Ends it."""
+        """Cancels the punctuation."""
         self.cancelled = True
 
 
 @dataclass(frozen=True, eq=False)
 class Punctuation:
-    """A punctuation that is due at a time.
+    """A punctuation that is due at a certain time.
 
     Args:
         node: the processor node.
@@ -38,7 +38,7 @@ class Punctuation:
     handle: PunctuationHandle
 
     def next(self, now_ms: int) -> Punctuation:
-        """Returns the one that follows a call at ``now_ms``: on the same grid, after now."""
+        """Returns the punctuation after a call at ``now_ms``: a multiple of the interval later, after now."""
         due_ms = self.due_ms + self.interval_ms
         if now_ms >= due_ms:
             due_ms = self.due_ms + ((now_ms - self.due_ms) // self.interval_ms + 1) * self.interval_ms
@@ -46,7 +46,7 @@ class Punctuation:
 
 
 class PunctuationQueue:
-    """Punctuations by the time at which they are due.
+    """The queue of punctuations, by the time at which they are due.
 
     Java's ``PriorityQueue`` decides between those that are due together by the index in its heap, so the heap is
     followed here step by step.
@@ -59,7 +59,7 @@ class PunctuationQueue:
         return (one for one in self._heap if not one.handle.cancelled)
 
     def add(self, punctuation: Punctuation) -> None:
-        """Adds one."""
+        """Adds a punctuation."""
         heap = self._heap
         heap.append(punctuation)
         index = len(heap) - 1
@@ -72,18 +72,18 @@ class PunctuationQueue:
         heap[index] = punctuation
 
     def next_due_ms(self) -> int | None:
-        """Returns when the first is due; ``None`` where there is none."""
+        """Returns the time at which the first punctuation is due; ``None`` where there is none."""
         while self._heap and self._heap[0].handle.cancelled:
             self._take()
         return self._heap[0].due_ms if self._heap else None
 
     def take_due(self, now_ms: int) -> Punctuation | None:
-        """Takes the first that is due at ``now_ms``; ``None`` where none is."""
+        """Removes and returns the first punctuation if it is due at ``now_ms``; ``None`` otherwise."""
         due_ms = self.next_due_ms()
         return None if due_ms is None or due_ms > now_ms else self._take()
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Removes all punctuations."""
         self._heap = []
 
     def _take(self) -> Punctuation:

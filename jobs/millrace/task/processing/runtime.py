@@ -1,4 +1,4 @@
-"""What the user-written processors of one task share: the record at hand, the clocks, the punctuations."""
+"""The common state of a task's user-written processors: the current record, the clocks, the punctuations."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from millrace.task.records import RecordPosition
 from millrace.topology.processor_api import PunctuationType, Punctuator, RecordMetadata
 
 AFTER_THE_ROW = 2**62
-"""Second order column of what a punctuation forwards: behind everything that the walk of its row forwards."""
+"""Second order column of a punctuation's records: after all that the walk of its row forwards."""
 
 Walk = Callable[[str, Any, str | None], None]
 """``(node, record, child or None)``: has the children process a record at once."""
 
 
 class ProcessingRuntime:
-    """The record that is processed, and when something is due.
+    """The current record of a task, and the schedule of its punctuations.
 
     Args:
         stream_time_ms: stream time of the task when it starts, milliseconds; -1 if unknown.
@@ -37,7 +37,7 @@ class ProcessingRuntime:
     Attributes:
         timestamp_ms: event time of the record at hand, or of the punctuation, milliseconds.
         origin: the row of the task's input that the record came from, or ``NO_ROW``.
-        position: topic, partition and offset of a record that waited for others; ``None``: those of ``origin``.
+        position: topic, partition and offset of a buffered record; ``None``: those of ``origin``.
         scans: what processors read of stores and have not read to the end.
         walk: forwards records at once, where the task runs record by record; otherwise ``None``.
         fatal: what ended the batch below a processor that forwarded; it must not be taken for that processor's error.
@@ -65,7 +65,7 @@ class ProcessingRuntime:
 
     @contextmanager
     def at(self, *, timestamp_ms: int, origin: int, row: int, position: RecordPosition | None = None) -> Iterator[None]:
-        """While a record, or a punctuation, is processed.
+        """Sets the current record, or punctuation, for the duration of the block.
 
         Args:
             timestamp_ms: its event time, or the time of the punctuation, milliseconds.
@@ -81,7 +81,7 @@ class ProcessingRuntime:
             self.timestamp_ms, self.origin, self._row, self.position = before
 
     def metadata(self) -> RecordMetadata | None:
-        """Returns where the record at hand came from."""
+        """Returns topic, partition and offset of the current record."""
         if self.position is not None:
             return RecordMetadata(*self.position)
         if self.origin == NO_ROW or self._batch is None:
@@ -89,20 +89,20 @@ class ProcessingRuntime:
         return RecordMetadata(*self._batch.position(self.origin))
 
     def raise_fatal(self) -> None:
-        """Raises what ended the batch, even where a processor caught it."""
+        """Raises the error that ended the batch, even if a processor caught it."""
         if self.fatal is not None:
             raise self.fatal
 
     @property
     def row(self) -> int:
-        """The row of the input whose turn it is."""
+        """The input row that is processed now."""
         return self._row
 
     # ---- clocks
 
     @property
     def stream_time_ms(self) -> int:
-        """Largest timestamp of the task's records up to the row at hand, milliseconds; -1 before the first."""
+        """The largest timestamp of the task's records up to the current row, milliseconds; -1 before the first."""
         if self._row_times is None or not 0 <= self._row < len(self._row_times):
             return self._stream_time_ms
         return int(self._row_times[self._row])
@@ -113,11 +113,11 @@ class ProcessingRuntime:
 
     @property
     def state(self) -> int:
-        """Stream time after the last batch, for :meth:`restore`."""
+        """The stream time after the last batch, for :meth:`restore`."""
         return self._stream_time_ms
 
     def restore(self, stream_time_ms: int) -> None:
-        """After a failed batch: forgets it, and everything that is scheduled."""
+        """Restores the state before a failed batch, and cancels all punctuations."""
         self.end_batch()
         self._stream_time_ms = stream_time_ms
         self.fresh.clear()
@@ -127,24 +127,24 @@ class ProcessingRuntime:
     # ---- the batch
 
     def begin_batch(self, batch: InputBatch) -> None:
-        """A batch begins."""
+        """Begins a batch."""
         self._batch = batch
         self._row_times = None
         self._ordinal = AFTER_THE_ROW
 
     def end_batch(self) -> None:
-        """A batch is through, or failed."""
+        """Ends a batch, whether it succeeded or failed."""
         self._batch = None
         self._row_times = None
         self._in_segment = False
         self.fatal = None
 
     def set_row_times(self, timestamps: IntArray) -> None:
-        """Timestamps of the rows of the batch in their order, -1 where a row was dropped by its source."""
+        """Sets the timestamps of the batch's rows in their order, -1 where a row was dropped by its source."""
         self._row_times = np.maximum(np.maximum.accumulate(timestamps), self._stream_time_ms)
 
     def begin_segment(self, start: int, *, by_row: bool) -> int:
-        """Returns the rows from ``start`` on that can be processed together; returns the first that cannot.
+        """Begins a segment of rows that can be processed together from ``start`` on; returns the first row after it.
 
         Stream-time punctuations are due behind the last of them, if any is.
 
@@ -165,27 +165,27 @@ class ProcessingRuntime:
 
     @property
     def last_row(self) -> int:
-        """The last row of the segment, behind which the task's punctuations are due."""
+        """The last row of the segment, after which the task's punctuations are due."""
         return self._segment[1] - 1
 
     def end_segment(self) -> None:
-        """The nodes have seen the rows of the segment."""
+        """Ends the segment: the nodes have processed its rows."""
         self._in_segment = False
 
     def first_row_at(self, time_ms: int, start: int) -> int | None:
-        """Returns the first row of the segment, from ``start`` on, at which stream time has come to ``time_ms``."""
+        """Returns the first row of the segment, from ``start`` on, at which stream time has reached ``time_ms``."""
         assert self._row_times is not None
         end = self._segment[1]
         found = start + int(np.searchsorted(self._row_times[start:end], time_ms))
         return found if found < end else None
 
     def time_at(self, row: int) -> int:
-        """Stream time at a row of the batch, milliseconds."""
+        """Returns the stream time at a row of the batch, milliseconds."""
         assert self._row_times is not None
         return int(self._row_times[row])
 
     def next_ordinal(self) -> int:
-        """Second order column for what the next punctuation forwards."""
+        """Returns the second order column of the records that the next punctuation forwards."""
         self._ordinal += 1
         return self._ordinal
 
@@ -194,7 +194,7 @@ class ProcessingRuntime:
     def schedule(
         self, node: str, interval_ms: int, kind: PunctuationType, callback: Punctuator, start: datetime | int | None
     ) -> PunctuationHandle:
-        """Works like :meth:`millrace.topology.processor_api.ProcessingContext.schedule`.
+        """Schedules a punctuation: see :meth:`millrace.topology.processor_api.ProcessingContext.schedule`.
 
         What is scheduled by stream time in the middle of several rows may be due among them: it is in ``fresh`` until
         its node has seen them all.
@@ -214,7 +214,7 @@ class ProcessingRuntime:
         return punctuation.handle
 
     def next_wall_clock_ms(self) -> int | None:
-        """Returns when the next punctuation by the wall clock is due; ``None`` where none is scheduled."""
+        """Returns the time at which the next wall-clock punctuation is due; ``None`` where none is scheduled."""
         return self.queues[PunctuationType.WALL_CLOCK_TIME].next_due_ms()
 
 

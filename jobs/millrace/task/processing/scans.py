@@ -1,4 +1,4 @@
-"""The iterators that stores give processors: known until they end, and ended when the task closes its stores."""
+"""The iterators that stores return to processors, which the task ends when it closes the stores."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ class StoreScan:
             raise
 
     def close(self) -> None:
-        """Ends the scan: it has no further entry. May be called more than once."""
+        """Ends the scan: it has no further entry. Idempotent."""
         self._items = None
 
     @property
     def is_open(self) -> bool:
-        """Whether it has neither come to its end nor been closed."""
+        """Whether the scan has neither reached its end nor been closed."""
         return self._items is not None
 
     def end(self) -> None:
-        """Ends the scan with its store: asking for a further entry is an error."""
+        """Ends the scan with its store: any request for a further entry is an error."""
         self._ended = self._ended or self.is_open
         self._items = None
 
@@ -74,7 +74,7 @@ class StoreScan:
 
 
 class OpenScans:
-    """The scans of a task's processors that have not been read to their end."""
+    """The scans of a task's processors that are still open."""
 
     def __init__(self) -> None:
         self._scans: WeakSet[StoreScan] = WeakSet()
@@ -86,7 +86,7 @@ class OpenScans:
         return scan
 
     def end(self, task: str) -> None:
-        """Ends those that are open, before their stores are closed, and names the processors that left them open."""
+        """Ends the open scans, before their stores are closed, and logs the processors that left them open."""
         for scan in [scan for scan in self._scans if scan.is_open]:
             _log.warning("open scan ended with its store", task=task, node=scan.node, store=scan.store)
             scan.end()

@@ -1,4 +1,4 @@
-"""Session stores as processors see them."""
+"""Session stores as user-written processors see them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_TIME = 2**63 - 1
 
 
 class TypedSessionStore:
-    """See :class:`millrace.topology.state_stores.SessionStore`.
+    """The typed form of :class:`millrace.topology.state_stores.SessionStore`.
 
     Args:
         store: the bytes.
@@ -27,7 +27,7 @@ class TypedSessionStore:
 
     @property
     def name(self) -> str:
-        """Name of the store."""
+        """The name of the store."""
         return self._values.name
 
     def put(self, session: Windowed, value: Any) -> None:

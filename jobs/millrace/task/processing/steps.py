@@ -1,4 +1,4 @@
-"""Takes a batch through a task with user-written processors: in segments, with punctuations between them."""
+"""The run of a batch through a task with user-written processors: in segments, with punctuations between them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ Pending = dict[str, list[Records]]
 
 @runtime_checkable
 class Punctuating(Protocol):
-    """A node that holds user code."""
+    """A node that contains user code."""
 
     @property
     def code(self) -> UserCode:
-        """The user's object."""
+        """The user's object in this node."""
 
     def punctuate(self, punctuation: Punctuation, now_ms: int, row: int, /) -> Forwarded:
-        """Calls a punctuator; returns what it forwarded."""
+        """Calls a punctuator; returns the records that it forwarded."""
 
 
 class Steps:
-    """Runs segments of a batch, so that each stream-time punctuation comes right behind its row.
+    """The run of a batch in segments, such that each stream-time punctuation comes right after its row.
 
     Args:
         runtime: what the processors share.
@@ -62,7 +62,7 @@ class Steps:
         self.open()
 
     def open(self) -> None:
-        """Makes and initialises the processors that are not open.
+        """Creates and initialises the processors that are not open.
 
         Raises:
             ProcessingError: one cannot be.
@@ -71,12 +71,12 @@ class Steps:
             node.code.open()
 
     def close(self) -> None:
-        """Closes the processors. May be called more than once."""
+        """Closes the processors. Idempotent."""
         for node in self._nodes.values():
             node.code.close()
 
     def process(self, batch: InputBatch, sources: Pending, *, wall_clock: bool) -> Pending:
-        """Processes a batch; returns what is pending for the sinks.
+        """Processes a batch; returns the records pending for the sinks.
 
         Args:
             batch: the rows.

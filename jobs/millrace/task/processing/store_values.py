@@ -1,4 +1,4 @@
-"""Keys and values of a store as bytes and back, as the processors' typed stores need them."""
+"""The conversion of a store's keys and values to bytes and back, for the typed stores of processors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from millrace.topology.state_stores import ValueAndTimestamp
 
 
 class StoreValues:
-    """Serdes of one store, and whether its values carry their timestamps.
+    """The serdes of one store, and whether its values carry timestamps.
 
     Args:
         name: name of the store.
@@ -43,7 +43,7 @@ class StoreValues:
         self._aggregator = aggregator if isinstance(aggregator, BuiltInAggregator | StructAggregator) else None
 
     def key(self, key: Any) -> bytes:
-        """Key bytes.
+        """Returns the bytes of a key.
 
         Raises:
             ProcessingError: the key is ``None``.
@@ -53,15 +53,15 @@ class StoreValues:
         return self.key_serde.serialize(key)
 
     def scan(self, items: Iterator[Any]) -> StoreScan:
-        """What the user gets to go through entries: it ends with the store."""
+        """Returns the user's iterator over entries, which ends with the store."""
         return self._runtime.scans.begin(items, node=self._node, store=self.name)
 
     def optional_key(self, key: Any) -> bytes | None:
-        """Key bytes of a bound; ``None`` leaves it open."""
+        """Returns the key bytes of a bound; ``None`` leaves it open."""
         return None if key is None else self.key_serde.serialize(key)
 
     def read_key(self, data: bytes) -> Any:
-        """What the user sees of a stored key.
+        """Returns a stored key as the user sees it.
 
         Raises:
             StateError: it cannot be read.
@@ -69,7 +69,7 @@ class StoreValues:
         return read_stored(self.key_serde, data, store=self.name)
 
     def value(self, data: bytes, timestamp: int) -> Any:
-        """What the user sees of a stored value.
+        """Returns a stored value as the user sees it.
 
         Raises:
             StateError: it cannot be read.
@@ -80,10 +80,11 @@ class StoreValues:
         return ValueAndTimestamp(value, timestamp) if self._timestamped else value
 
     def stored(self, value: Any) -> tuple[bytes | None, Int64Array]:
-        """Value bytes and timestamp of what the user writes.
+        """Returns value bytes and timestamp of a value that the user writes.
 
         Raises:
-            ProcessingError: the store is a timestamped one and the value has no timestamp, or one before the epoch.
+            ProcessingError: the store is a timestamped one and the value has no timestamp, or one before the epoch;
+                or the store contains intermediate states of an aggregation.
         """
         timestamp = self._runtime.timestamp_ms
         if value is not None and self._timestamped:
@@ -102,7 +103,7 @@ class StoreValues:
         return data, np.array([timestamp], dtype=np.int64)
 
     def time(self, time_ms: int, *, what: str) -> int:
-        """A time that the user writes: no changelog record, and no window, can be before the epoch.
+        """Returns a time that the user writes, checked: changelog records and windows cannot be before the epoch.
 
         Raises:
             ProcessingError: it is no whole number, or negative.
@@ -119,6 +120,6 @@ class StoreValues:
         return time
 
     def count_expired(self, count: int) -> None:
-        """Counts writes that the store dropped, since their windows have expired."""
+        """Counts writes that the store dropped because their windows have expired."""
         if count:
             self._failures.drop(DropReason.EXPIRED_WINDOW, [self._runtime.origin], count=count)

@@ -1,4 +1,4 @@
-"""Key-value stores as processors see them; opens stores of every kind."""
+"""Key-value stores as user-written processors see them, and the opening of typed stores of every kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Entries = Iterator[tuple[Any, Any]]
 
 
 class ReadOnlyTypedKeyValueStore:
-    """See :class:`millrace.topology.state_stores.ReadOnlyKeyValueStore`.
+    """The typed form of :class:`millrace.topology.state_stores.ReadOnlyKeyValueStore`.
 
     Args:
         store: the bytes.
@@ -32,40 +32,40 @@ class ReadOnlyTypedKeyValueStore:
 
     @property
     def name(self) -> str:
-        """Name of the store."""
+        """The name of the store."""
         return self._values.name
 
     def get(self, key: Any) -> Any:
-        """The key's value."""
+        """Returns the value of a key."""
         found = self._store.get(self._values.key(key))
         return None if found is None else self._values.value(*found)
 
     def range(self, from_key: Any, to_key: Any) -> Entries:
-        """A range of keys."""
+        """Returns the entries in a range of keys."""
         first, last = self._values.optional_key(from_key), self._values.optional_key(to_key)
         if first is not None and last is not None and first > last:
             return self._values.scan(iter(()))
         return self._typed(self._store.range(first, last))
 
     def reverse_range(self, from_key: Any, to_key: Any) -> Entries:
-        """A range of keys, from the end."""
+        """Returns the entries in a range of keys, from the end."""
         return self._values.scan(reversed(list(self.range(from_key, to_key))))
 
     def all(self) -> Entries:
-        """Every entry."""
+        """Returns all entries."""
         return self._typed(self._store.all())
 
     def reverse_all(self) -> Entries:
-        """Every entry, from the end."""
+        """Returns all entries, from the end."""
         return self._values.scan(reversed(list(self.all())))
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde | None = None) -> Entries:
-        """Keys that begin with a prefix."""
+        """Returns the entries whose keys begin with a prefix."""
         start = (prefix_serde or self._values.key_serde).serialize(prefix)
         return self._typed(_while_prefixed(self._store.range(start, None), start))
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are."""
+        """Returns the approximate number of keys."""
         return self._store.approximate_num_entries()
 
     def _typed(self, entries: Iterator[tuple[bytes, bytes, int]]) -> Entries:
@@ -76,34 +76,34 @@ class ReadOnlyTypedKeyValueStore:
 
 
 class TypedKeyValueStore(ReadOnlyTypedKeyValueStore):
-    """See :class:`millrace.topology.state_stores.KeyValueStore`."""
+    """The typed form of :class:`millrace.topology.state_stores.KeyValueStore`."""
 
     def put(self, key: Any, value: Any) -> None:
-        """Writes a value."""
+        """Writes the value of a key."""
         data, timestamps = self._values.stored(value)
         self._store.put_many([self._values.key(key)], [data], timestamps)
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Writes a value unless there is one."""
+        """Writes the value of a key unless it has one; returns the value before."""
         before = self.get(key)
         if before is None:
             self.put(key, value)
         return before
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        """Writes several."""
+        """Writes several values."""
         for key, value in entries:
             self.put(key, value)
 
     def delete(self, key: Any) -> Any:
-        """Deletes a key."""
+        """Deletes a key; returns its value."""
         before = self.get(key)
         self.put(key, None)
         return before
 
 
 def open_typed_store(name: str, task: TaskContext, runtime: ProcessingRuntime, *, node: str) -> Any:
-    """The store ``name`` for a node, typed by its serdes.
+    """Returns the store ``name`` for a node, typed by its serdes.
 
     Raises:
         ProcessingError: it is the buffer of an operator, which no other process can read.
@@ -127,7 +127,7 @@ def open_typed_store(name: str, task: TaskContext, runtime: ProcessingRuntime, *
 def open_global_store(
     name: str, task: TaskContext, runtime: ProcessingRuntime, *, node: str
 ) -> ReadOnlyTypedKeyValueStore:
-    """The global store ``name``, for a node to read."""
+    """Returns the global store ``name`` for a node, read-only."""
     return ReadOnlyTypedKeyValueStore(task.open_global_store(name), StoreValues(name, task, runtime, node=node))
 
 

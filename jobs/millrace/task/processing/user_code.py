@@ -1,4 +1,4 @@
-"""The life of what a supplier makes: made when the task opens, closed with it, made again after a failed batch."""
+"""The life cycle of an object from a supplier: created and closed with the task, created again after a failed batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = structlog.get_logger(__name__)
 
 
 class UserCode:
-    """A processor or transformer that the user wrote.
+    """A processor or transformer of the user, with its life cycle.
 
     Args:
         node: name of its node.
@@ -33,12 +33,12 @@ class UserCode:
 
     @property
     def instance(self) -> Any:
-        """The processor, open."""
+        """The open processor."""
         assert self._instance is not None
         return self._instance
 
     def open(self) -> None:
-        """Makes and initialises it, unless it is open.
+        """Creates and initialises the processor, unless it is open.
 
         Raises:
             ProcessingError: it cannot be.
@@ -63,7 +63,7 @@ class UserCode:
         self._instance = instance
 
     def close(self) -> None:
-        """Closes it; one that cannot be closed is told of and let go, as there is nothing of it that counts."""
+        """Closes the processor; if that fails, the error is logged only, since nothing depends on it."""
         instance, self._instance = self._instance, None
         if instance is None:
             return

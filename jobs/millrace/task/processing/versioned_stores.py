@@ -1,4 +1,4 @@
-"""Versioned key-value stores as processors see them."""
+"""Versioned key-value stores as user-written processors see them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.topology.state_stores import VersionedRecord
 
 
 class TypedVersionedStore:
-    """See :class:`millrace.topology.state_stores.VersionedKeyValueStore`.
+    """The typed form of :class:`millrace.topology.state_stores.VersionedKeyValueStore`.
 
     Args:
         store: the bytes.
@@ -26,11 +26,11 @@ class TypedVersionedStore:
 
     @property
     def name(self) -> str:
-        """Name of the store."""
+        """The name of the store."""
         return self._values.name
 
     def put(self, key: Any, value: Any, timestamp: int) -> int:
-        """Puts a version."""
+        """Writes a version of a key."""
         data, _ = self._values.stored(value)
         time = self._values.time(timestamp, what="the timestamp")
         codes = self._store.put_many([self._values.key(key)], [data], np.array([time], dtype=np.int64))
@@ -38,7 +38,7 @@ class TypedVersionedStore:
         return int(codes[0])
 
     def delete(self, key: Any, timestamp: int) -> VersionedRecord[Any] | None:
-        """Puts a tombstone."""
+        """Writes a tombstone for a key; returns the version before."""
         expired = self._store.metrics.expired
         time = self._values.time(timestamp, what="the timestamp")
         before = self._store.delete(self._values.key(key), time)
@@ -46,12 +46,12 @@ class TypedVersionedStore:
         return None if before is None else self._typed(before)
 
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord[Any] | None:
-        """Returns the newest version, or the one at a time."""
+        """Returns the newest version of a key, or the one as of a time."""
         found = self._store.get(self._values.key(key), as_of)
         return None if found is None else self._typed(found)
 
     def versions(self, key: Any, from_time: int, to_time: int) -> list[VersionedRecord[Any]]:
-        """Returns the versions of a range of time."""
+        """Returns the versions of a key in a range of time."""
         return [self._typed(version) for version in self._store.versions(self._values.key(key), from_time, to_time)]
 
     def _typed(self, version: StoredVersion) -> VersionedRecord[Any]:

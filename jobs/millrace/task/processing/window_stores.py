@@ -1,4 +1,4 @@
-"""Window stores as processors see them."""
+"""Window stores as user-written processors see them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.task.processing.store_values import StoreValues
 
 
 class TypedWindowStore:
-    """See :class:`millrace.topology.state_stores.WindowStore`.
+    """The typed form of :class:`millrace.topology.state_stores.WindowStore`.
 
     Args:
         store: the bytes.
@@ -28,7 +28,7 @@ class TypedWindowStore:
 
     @property
     def name(self) -> str:
-        """Name of the store."""
+        """The name of the store."""
         return self._values.name
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
@@ -49,12 +49,12 @@ class TypedWindowStore:
         )
 
     def backward_fetch(self, key: Any, time_from: int, time_to: int) -> Iterator[tuple[int, Any]]:
-        """Starts and values of the windows between two times, from the latest."""
+        """Returns starts and values of the windows between two times, from the latest."""
         found: list[tuple[int, Any]] = list(self.fetch(key, time_from, time_to))
         return self._values.scan(iter(found[::-1]))
 
     def fetch_range(self, from_key: Any, to_key: Any, time_from: int, time_to: int) -> Iterator[tuple[Windowed, Any]]:
-        """Returns a range of keys and of starts."""
+        """Returns the windows of a range of keys that start between two times."""
         first, last = self._values.optional_key(from_key), self._values.optional_key(to_key)
         return self._typed(
             entry

@@ -1,1 +1,1 @@
-"""Aggregations of a key: of a stream, of a table, of several streams together."""
+"""Aggregations by key: of a stream, of a table, of several streams together."""

@@ -20,7 +20,7 @@ from millrace.topology.operators import StreamAggregate
 
 
 class StreamAggregateProcessor(Processor):
-    """Reads each distinct key of a batch once and writes it once."""
+    """The processor of a stream aggregation, which reads each distinct key of a batch once and writes it once."""
 
     def __init__(self, node: str, operator: StreamAggregate, *, failures: FailureHandler, stores: TaskStores) -> None:
         store = stores.open(operator.store)

@@ -31,7 +31,7 @@ Aggregation = StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAg
 
 
 class CogroupProcessor(JointProcessor):
-    """Aggregates the records of all inputs in their common order, each with the adder of its input.
+    """The processor that aggregates the records of all inputs in their common order, each with its input's adder.
 
     The inputs are one stream of pairs of input and value to the processor of such an aggregation; only stream time it
     keeps for each of them (see :func:`millrace.task.stream_time.advance_stream_time`), as Kafka Streams does.

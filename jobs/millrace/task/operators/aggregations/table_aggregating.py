@@ -34,7 +34,7 @@ from millrace.topology.operators import TableAggregate
 
 @dataclass(frozen=True)
 class _Steps:
-    """An aggregation one value at a time. ``None`` stands for no aggregate.
+    """The calls of an aggregation, one value at a time. ``None`` stands for no aggregate.
 
     Args:
         add: ``(key, value, aggregate) -> aggregate``; gets ``None`` for the first value of a group.
@@ -50,7 +50,7 @@ class _Steps:
 
 
 class TableAggregateProcessor(Processor):
-    """Reads each group of a batch once; a change subtracts, then adds, and makes one update."""
+    """The processor of a table aggregation: it reads each group once; a change subtracts, then adds, in one update."""
 
     def __init__(self, node: str, operator: TableAggregate, *, failures: FailureHandler, stores: TaskStores) -> None:
         store = stores.open(operator.store)
@@ -92,7 +92,7 @@ class TableAggregateProcessor(Processor):
     def _versioned(
         self, store: VersionedKeyValueStore, records: Records, groups: Groups, keys: list[bytes]
     ) -> Records | None:
-        """Change by change, since what the store has after a put is not always what was put."""
+        """Aggregates change by change, since a versioned store may keep something else than what was put."""
         writer = VersionedWriter(self._stores, self._failures, self._name, store, keys)
         alone = group(np.zeros(1, dtype=np.int64))
         kept: list[int] = []
@@ -121,7 +121,7 @@ class TableAggregateProcessor(Processor):
     def _run(
         self, records: Records, groups: Groups, prior: list[bytes | None], prior_timestamps: Any
     ) -> tuple[list[int], list[bytes | None], list[Any], Any]:
-        """Rows that did not fail, and after each the aggregate as bytes, as it goes downstream, and its timestamp."""
+        """Returns the rows that did not fail, and for each the aggregate as bytes, the result, and the timestamp."""
         steps, serde = self._steps, self._value_serde
         current = list(prior)
         current_timestamps = prior_timestamps.tolist()

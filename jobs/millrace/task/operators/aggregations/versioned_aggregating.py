@@ -26,7 +26,7 @@ from millrace.topology.operators import StreamAggregate
 
 
 class VersionedAggregation:
-    """Aggregates a batch at once where all of it is in order, else record by record."""
+    """The aggregation into a versioned store: of a batch at once where it is in order, else record by record."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class VersionedAggregation:
         return writer.finish(changes, keys, update.stored, update.timestamps)
 
     def _is_in_order(self, records: Records, groups: Groups, keys: list[bytes], prior_times: IntArray) -> bool:
-        """Whether each result becomes the newest version of its key, whatever it is."""
+        """Returns whether each result becomes the newest version of its key, whatever the result is."""
         times = records.timestamps
         newest = max(int(times.max()), self._store.observed_stream_time)
         if int(times.min()) < newest - self._store.history_retention_ms:
@@ -100,7 +100,7 @@ class VersionedAggregation:
     def _one_by_one(
         self, records: Records, groups: Groups, keys: list[bytes], writer: VersionedWriter
     ) -> tuple[AggregateUpdate, list[bytes | None]]:
-        """The updates of all records that did not fail, and the aggregate before each of them."""
+        """Returns the updates of all records that did not fail, and the aggregate before each of them."""
         alone = group(np.zeros(1, dtype=np.int64))
         rows: list[int] = []
         stored: list[bytes | None] = []

@@ -1,1 +1,1 @@
-"""Joins of tables by a foreign key: subscriptions, their answers, and what comes of both."""
+"""Joins of tables by a foreign key: subscriptions, the responses to them, and the join results."""

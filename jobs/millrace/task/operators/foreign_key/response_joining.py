@@ -1,4 +1,4 @@
-"""The end of a foreign-key join: responses, joined with the primary rows that they are for."""
+"""The last step of a foreign-key join: it joins responses with the primary rows that they are for."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from millrace.topology.operators import TableMapValues
 
 
 class ResponseJoinProcessor(Processor):
-    """A response whose hash is not that of the row's value now is dropped and counted: a later one follows, for which
-    an inner join must ask where the dropped one had no foreign row: see ``SubscribeAgain``.
+    """The processor that joins responses with rows; a response whose hash is not that of the row now is dropped.
+
+    It is dropped and counted: a later one follows, for which an inner join must ask where the dropped one had no
+    foreign row: see ``SubscribeAgain``.
 
     The hash of a row's value is that of its bytes as the table's serde writes them. Unlike in Kafka Streams that of the
     bytes in the table's store will do as well: after a compatible change of the serde (a field with a default) the rows
@@ -95,10 +97,10 @@ class ResponseJoinProcessor(Processor):
         return forwarded
 
     def _renewed(self, stale: IntArray, found: Rows, hashes: list[bytes | None]) -> BoolArray:
-        """Where a row has not changed since the serde of its table has, but nothing says what it was subscribed as.
+        """Returns which rows are as they were before their table's serde changed, but of unknown subscription.
 
-        It is subscribed again, as the serde of today writes it, and the answer brings the foreign row. A serde that
-        writes the same value in two ways is left alone: no answer would ever fit.
+        Such a row is subscribed again, as today's serde writes it, and the response has the foreign row. A serde that
+        writes the same value in two ways is left alone: no response would ever match.
         """
         renewed = np.zeros(len(hashes), dtype=bool)
         for row in stale.tolist():
@@ -108,13 +110,13 @@ class ResponseJoinProcessor(Processor):
         return renewed
 
     def _deletions(self, records: Records, rows: Column, again: SubscribeAgain) -> Records:
-        """The ends of results whose rows have gone or have no foreign key at the records' places."""
+        """Returns the deletions of results whose rows are gone or have no foreign key, as of the records' positions."""
         foreign_keys = RowFunctions(self._failures, self._node, records).map(TableMapValues(again.extractor), rows)
         ended = records.filter(foreign_keys.null_mask())
         return ended.with_values(no_rows(len(ended)))
 
     def _subscriptions(self, records: Records, again: SubscribeAgain) -> Records | None:
-        """Subscriptions of the records' rows as the batch leaves them, behind all others.
+        """Returns the subscriptions of the records' rows as of the end of the batch, ordered after all other records.
 
         Earlier ones than that a cache may have merged away, and then nothing would end them.
         """

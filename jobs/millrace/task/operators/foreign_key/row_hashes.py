@@ -1,4 +1,4 @@
-"""Hashes of primary rows and bytes of foreign keys: what a foreign-key join compares rows by."""
+"""The hashes of primary rows and the bytes of foreign keys, by which a foreign-key join compares rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def row_hashes(values: Column, serde: Serde, node: str) -> list[bytes | None]:
 
 
 def foreign_key_bytes(keys: Column, serde: Serde, node: str) -> list[bytes | None]:
-    """Returns the foreign keys as the foreign table's keys are written.
+    """Returns the foreign keys as bytes, in the form of the foreign table's keys.
 
     Raises:
         SerializationError: one is not of the serde's type.

@@ -1,4 +1,4 @@
-"""Answers to the subscriptions of a foreign-key join, with the foreign rows as of the subscriptions' places."""
+"""The responses to subscriptions of a foreign-key join, with the foreign rows as of the subscriptions' positions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from millrace.topology.foreign_key_join import SubscriptionJoin
 
 
 class SubscriptionJoinProcessor(Processor):
-    """An answer has the later timestamp of subscription and foreign row, also where it says that there is no result."""
+    """The processor that responds to subscriptions; a response has the later timestamp of subscription and foreign row.
+
+    It has that timestamp also where it says that there is no result.
+    """
 
     def __init__(self, node: str, operator: SubscriptionJoin, *, failures: FailureHandler, stores: TaskStores) -> None:
         self._node = node
@@ -62,7 +65,7 @@ class SubscriptionJoinProcessor(Processor):
         )
 
     def _foreign_rows(self, records: Records) -> tuple[list[Any], Any, Any]:
-        """Values, timestamps, and where finding them failed; a subscription to no key finds no row."""
+        """Returns the foreign rows' values and timestamps, and where the look-up failed; a null key finds no row."""
         with_key = ~records.keys.null_mask()
         searching = records.filter(with_key)
         functions = RowFunctions(self._failures, self._node, searching)

@@ -1,4 +1,4 @@
-"""The foreign side of a foreign-key join: it keeps subscriptions, and looks for them when a foreign row changes."""
+"""The foreign side of a foreign-key join: it stores subscriptions, and looks them up when a foreign row changes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from millrace.topology.nodes import ProcessorNode
 
 
 class SubscriptionKeepingProcessor(JointProcessor):
-    """The two nodes that share the store of the subscriptions: ``SubscriptionReceive`` and ``ForeignTableJoin``.
+    """The processor of the two nodes that share the subscription store: ``SubscriptionReceive``, ``ForeignTableJoin``.
 
     Runs of records of one node are taken at once, so a batch in which subscriptions and foreign rows do not alternate
-    costs one write and one look for each foreign key.
+    costs one write and one look-up for each foreign key.
 
     Subscriptions to no foreign key are passed on and not kept, where they ask for an answer; others are dropped and
     counted, and so are foreign rows without a key.
@@ -71,7 +71,7 @@ class SubscriptionKeepingProcessor(JointProcessor):
         return forwarded
 
     def _answerable(self, records: Records | None) -> Records | None:
-        """Without the records that have no foreign key and ask for no answer."""
+        """Returns the records without those that have no foreign key and ask for no response."""
         if records is None:
             return None
         no_key = records.keys.null_mask()
@@ -101,7 +101,7 @@ class SubscriptionKeepingProcessor(JointProcessor):
         self._store.put_many(keys, values, records.timestamps[np.array(kept, dtype=np.int64)])
 
     def _respond(self, records: Records) -> list[Records]:
-        """The new row of each foreign key for each of its subscriptions, by the bytes of the primary keys."""
+        """Returns the new row of each foreign key for each of its subscriptions, by the bytes of the primary keys."""
         prefixes = [
             combined_key_prefix(key)
             for key in present_key_bytes(to_bytes_list(records.keys, self._foreign_key_serde), self._foreign_node)
@@ -141,7 +141,7 @@ class SubscriptionKeepingProcessor(JointProcessor):
 
 
 def _runs(received: Records | None, changed: Records | None) -> list[tuple[bool, IntArray]]:
-    """Runs of neighbours of one node in the common order: whether it is the foreign table's, and its rows."""
+    """Returns runs of adjacent records of one node in the common order: whether it is the foreign table's, and rows."""
     parts = [(is_foreign, records) for is_foreign, records in ((False, received), (True, changed)) if records]
     if len(parts) < 2:
         return [(is_foreign, np.arange(len(records), dtype=np.int64)) for is_foreign, records in parts]

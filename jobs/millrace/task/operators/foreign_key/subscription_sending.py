@@ -1,4 +1,4 @@
-"""The primary side of a foreign-key join: changes of its table as subscriptions to foreign keys."""
+"""The primary side of a foreign-key join: it turns changes of its table into subscriptions to foreign keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ANSWER_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
 
 
 class SubscriptionSendProcessor(Processor):
-    """Each change sends up to two records: the end of an old subscription, then the new one.
+    """The processor that sends up to two records for a change: the end of the old subscription, then the new one.
 
     An inner join drops and counts rows without a foreign key; one that had a foreign key before ends its subscription
     and has its result deleted. A left join subscribes them to no key, which is answered with no row.

@@ -1,4 +1,4 @@
-"""The stream records that wait in a stream-table join with grace (KIP-923)."""
+"""The buffer of stream records in a stream-table join with a grace period (KIP-923)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SEQUENCE_MASK = 0x7FFFFFFF
 
 @dataclass
 class _Released:
-    """Records that go on to the join.
+    """The records that are released from the buffer to the join.
 
     Args:
         rows: for each the row of the batch at which it is released.
-        ordinals: its place among those that are released there.
+        ordinals: its number among those that are released there.
     """
 
     rows: list[int]
@@ -40,7 +40,7 @@ class _Released:
     positions: list[RecordPosition]
 
     def add(self, row: int, key: Any, value: Any, context: BufferedRecordContext) -> None:
-        """Releases one more record at ``row``."""
+        """Adds a record that is released at ``row``."""
         self.ordinals.append(self.ordinals[-1] + 1 if self.rows and self.rows[-1] == row else 0)
         self.rows.append(row)
         self.keys.append(key)
@@ -51,10 +51,10 @@ class _Released:
 
 
 class GraceBuffer:
-    """Keeps records until stream time is the grace period past them; releases them by timestamp, then key, then age.
+    """The buffer of records until stream time is the grace period past them; released by timestamp, then key, then age.
 
-    Stream time is the largest timestamp of the records that waited here. A record that is more than the grace period
-    behind it does not wait, nor does one without a key. The keys of the store are in memory, in order.
+    Stream time is the largest timestamp of the records that were buffered here. A record that is more than the grace
+    period behind it is not buffered, nor is one without a key. The keys of the store are in memory, in order.
 
     Args:
         stores: the task's stores.
@@ -79,18 +79,18 @@ class GraceBuffer:
         self._is_loaded = False
 
     def discard(self) -> None:
-        """Forgets what is in memory: the store goes back to its last commit."""
+        """Discards the keys in memory: the store goes back to its last commit."""
         self._is_loaded = False
 
     def _load(self) -> None:
         self._is_loaded = True
         self._buffered = [key for key, _, _ in self._store.all()]
         heapify(self._buffered)
-        # A record of the same key and time as one that waits needs a number of its own, also after a restart.
+        # A record of the same key and time as a buffered one needs a number of its own, also after a restart.
         self._sequence = max((read_grace_key(buffer_key)[1] for buffer_key in self._buffered), default=0)
 
     def release(self, records: Records) -> Records:
-        """Lets records wait, and returns those whose time has come, at the places where it came.
+        """Buffers records, and returns those that are released, at the positions at which they are due.
 
         Args:
             records: records with values, in their order.

@@ -1,4 +1,4 @@
-"""What a stream-stream join sees of one side within a batch: the records kept before, and those of the batch so far."""
+"""One side of a stream-stream join as seen within a batch: the stored records, and those of the batch so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNREAD: Final[Any] = object()
 
 
 class _Entries:
-    """Records of one key: timestamps ascending, value bytes, and the values once a caller asked for them."""
+    """The records of one key: timestamps ascending, value bytes, and the values once a caller has asked for them."""
 
     __slots__ = ("data", "objects", "times")
 
@@ -28,7 +28,7 @@ class _Entries:
 
 
 class JoinBuffer:
-    """One side's records for the other side to look at.
+    """The records of one side, which those of the other side look up.
 
     A batch begins with :meth:`load`, which reads each key once, and ends with :meth:`flush`, which writes what came.
 
@@ -52,7 +52,7 @@ class JoinBuffer:
         self._origins: list[int] = []
 
     def load(self, keys: Iterable[bytes], from_time: int, to_time: int) -> None:
-        """Begins a batch.
+        """Begins a batch, and reads the records that it may look up.
 
         Args:
             keys: the keys that will be looked up.
@@ -69,7 +69,7 @@ class JoinBuffer:
         self._clear()
 
     def partners(self, key: bytes, from_time: int, to_time: int) -> list[tuple[int, Any]]:
-        """Timestamps and values of the records of a key in ``[from_time, to_time]`` that have not expired."""
+        """Returns timestamps and values of a key's records in ``[from_time, to_time]`` that have not expired."""
         entries = self._loaded[key]
         times = entries.times
         if not times:
@@ -85,7 +85,7 @@ class JoinBuffer:
         return list(zip(times[first:last], objects[first:last], strict=True))
 
     def put(self, key: bytes, value: bytes | None, timestamp: int, origin: int) -> None:
-        """Keeps a record; one without a value only goes to the changelog, as in Kafka Streams.
+        """Adds a record; one without a value only goes to the changelog, as in Kafka Streams.
 
         Args:
             key: key bytes.
@@ -109,7 +109,7 @@ class JoinBuffer:
             entries.objects.insert(index, _UNREAD)
 
     def flush(self) -> list[int]:
-        """Ends a batch; returns the origins of the records that were too old to be kept."""
+        """Ends a batch; returns the origins of the records that were too old to be stored."""
         expired = self._store.put_many(self._keys, self._values, np.array(self._times, dtype=np.int64))
         origins = [self._origins[index] for index in expired.tolist()]
         self._loaded = {}

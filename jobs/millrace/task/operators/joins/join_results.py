@@ -1,4 +1,4 @@
-"""The results of a stream-stream join while it goes through a batch: any number for each record."""
+"""The results of a stream-stream join in the course of a batch: any number for each record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.task.records import Records
 
 
 class JoinResults:
-    """Collects results in the order in which they would go out record by record.
+    """The collected results, in the order in which a record-by-record walk would forward them.
 
     Args:
         records: the records that go through the join.
@@ -41,10 +41,10 @@ class JoinResults:
     def add(
         self, row: int, node: str, left: Any, right: Any, timestamp: int, *, key: Any = None, own_key: bool = True
     ) -> bool:
-        """Joins two values.
+        """Joins two values and adds the result.
 
         Args:
-            row: the record that brings the result about.
+            row: the record that causes the result.
             node: the node it is at, for errors.
             left: the left value; the same for ``right``.
             timestamp: that of the result, milliseconds.
@@ -52,7 +52,7 @@ class JoinResults:
             own_key: whether it is.
 
         Returns:
-            whether the joiner gave a result; if not, its handler continues.
+            whether the joiner returned a result; if not, its handler continues.
 
         Raises:
             ProcessingError: the joiner raised, and its handler does not continue.
@@ -75,7 +75,7 @@ class JoinResults:
         return True
 
     def records(self) -> tuple[Records, list[int]]:
-        """Returns the results, and for each the row of the record that brought it about."""
+        """Returns the results, and for each the row of the record that caused it."""
         results = self._records.expand(
             np.array(self._rows, dtype=np.int64),
             np.array(self._ordinals, dtype=np.int64),

@@ -16,11 +16,11 @@ _TIME = struct.Struct(">q")
 
 @dataclass(frozen=True)
 class ClosedRecords:
-    """The result of a search of the buffered records.
+    """The result of a search for buffered records whose window has closed.
 
     Args:
         keys: keys (of the store) of the records whose window has closed, in the order of their results.
-        next_time: until when nothing needs to be looked for, as a timestamp of a record; ``None`` for ever.
+        next_time: timestamp of the record up to which no search is needed; ``None``: no record is left.
     """
 
     keys: list[bytes]
@@ -28,7 +28,7 @@ class ClosedRecords:
 
 
 class NonJoinedRecords:
-    """Non-joined records by timestamp, side and key. Changes are kept until :meth:`flush`.
+    """The non-joined records by timestamp, side and key. Changes are kept in memory until :meth:`flush`.
 
     Kafka Streams scans its store for those whose window has closed; here the keys of the store are in memory, in
     order, by side, so that closed ones are found by a binary search.
@@ -45,7 +45,7 @@ class NonJoinedRecords:
             self._sides[read_outer_join_key(key)[1]].append(key)
 
     def add(self, timestamp: int, key: bytes, value: bytes, *, left: bool, now: int) -> None:
-        """Lets a record wait. ``now`` is the timestamp of the changelog's record, milliseconds."""
+        """Buffers a record. ``now`` is the timestamp of the changelog record, milliseconds."""
         store_key = outer_join_key(timestamp, left=left, key=key)
         values = [*self.values(store_key), value] if store_key in self._present else [value]
         if len(values) == 1:
@@ -55,13 +55,13 @@ class NonJoinedRecords:
         self._log.append((store_key, outer_join_values(values, left=left), now))
 
     def remove(self, timestamp: int, key: bytes, *, left: bool, now: int) -> None:
-        """Forgets the records of a key and timestamp, which found a partner; nothing if none waits."""
+        """Removes the records of a key and timestamp, for which a partner was found; does nothing if there are none."""
         store_key = outer_join_key(timestamp, left=left, key=key)
         if store_key in self._present:
             self.drop(store_key, left=left, now=now)
 
     def drop(self, store_key: bytes, *, left: bool, now: int) -> None:
-        """Forgets the records under a key of the store."""
+        """Removes the records under a key of the store."""
         self._present.remove(store_key)
         keys = self._sides[left]
         del keys[bisect_left(keys, store_key)]
@@ -69,7 +69,7 @@ class NonJoinedRecords:
         self._log.append((store_key, None, now))
 
     def values(self, store_key: bytes) -> list[bytes]:
-        """Returns the values under a key of the store, in the order in which they came."""
+        """Returns the values under a key of the store, in the order in which they were added."""
         changed = self._changed.get(store_key)
         if changed is not None:
             return changed

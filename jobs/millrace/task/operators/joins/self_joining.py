@@ -15,7 +15,7 @@ from millrace.topology.operators import StreamSelfJoin
 
 
 class StreamSelfJoinProcessor(Processor):
-    """Joins each record as left one with the earlier records, then these with it as right one, and it with itself.
+    """The processor that joins a record as left one with earlier records, then as right one, then with itself.
 
     The results and their order are those of the join over two buffers, as in Kafka Streams (KIP-862); a record that has
     expired when it comes (two milliseconds early, as there) is not joined with itself.

@@ -1,4 +1,4 @@
-"""Joins of a stream with a global table: each record with the row whose key a selector names, as the table is now."""
+"""Joins of a stream with a global table: each record with the row of a selected key, as the table is now."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from millrace.topology.stores import StoreSpec
 
 
 class StreamGlobalTableJoinProcessor(Processor):
-    """Null stream values are dropped and counted; a null selected key too, but for a left join, where it finds no row.
+    """The processor of joins with a global table; null stream values are dropped and counted.
+
+    So are null selected keys, except in a left join, where they find no row.
 
     The record's own key does not matter. Unlike a table's, the rows are not those of the record's time: the whole
     batch sees the global table as it was caught up before.
@@ -64,7 +66,7 @@ class StreamGlobalTableJoinProcessor(Processor):
         return self._joined(records, keys, rows)
 
     def _rows(self, encoded: list[bytes | None]) -> Column:
-        """The table's value for each key; null for a null key."""
+        """Returns the table's value for each key; null for a null key."""
         distinct = list(dict.fromkeys(key for key in encoded if key is not None))
         stored = dict(zip(distinct, self._store.get_many(distinct)[0], strict=True))
         return from_bytes([None if key is None else stored[key] for key in encoded], self._value_serde)

@@ -1,4 +1,4 @@
-"""Joins of two streams: both sides at once, record by record in their common order."""
+"""Joins of two streams: both sides in one processor, record by record in their common order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from millrace.topology.operators import JoinKind, JoinSide, StreamStreamJoin
 
 @dataclass(frozen=True)
 class _Side:
-    """One side of the join: its node, its buffer, and the bounds as its records see them, milliseconds."""
+    """One side of the join: its node, its buffer, and the bounds from its records' point of view, milliseconds."""
 
     node: str
     is_left: bool
@@ -38,7 +38,7 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Input:
-    """The records of both sides in their order, with what is needed of them as bytes."""
+    """The records of both sides in their order, with the bytes that the join needs of them."""
 
     records: Records
     lefts: BoolArray
@@ -47,15 +47,15 @@ class _Input:
 
 
 class StreamStreamJoinProcessor(JointProcessor):
-    """Looks each record up in the other side's buffer, then puts it into its own. Nothing is dropped for lateness.
+    """The processor that looks each record up in the other side's buffer, then adds it to its own. Drops none as late.
 
-    Null keys and values are dropped and counted, but move stream time; a null key of a side that waits (the left one
-    of a left join, both of an outer one) gives its null result at once.
+    Null keys and values are dropped and counted, but advance stream time; a null key of an outer side (the left one
+    of a left join, both of an outer one) has its null result at once.
 
-    A record of such a side that finds no partner gives its null result at once if its window has passed, otherwise it
-    waits. Waiting ones whose window and grace have passed go out when a record at the current stream time comes,
-    before its own results. As in Kafka Streams 4.4 a first look at the oldest one's timestamp takes the bound of that
-    record's side. A joiner that fails at a waiting record costs that record only.
+    A record of such a side that finds no partner has its null result at once if its window has passed, otherwise it is
+    buffered. Buffered ones whose window and grace have passed are emitted when a record at the current stream time
+    comes, before its own results. As in Kafka Streams 4.4 a first check of the oldest one's timestamp takes the bound
+    of that record's side. If a joiner fails at a buffered record, only that record is lost.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class StreamStreamJoinProcessor(JointProcessor):
         )
 
     def _load(self, entries: _Input, joins: BoolArray) -> None:
-        """Reads what the records of each side will look for in the buffer of the other."""
+        """Reads from each side's buffer the records that those of the other side will look up."""
         for side, other, of_side in (
             (self._left, self._right, entries.lefts),
             (self._right, self._left, ~entries.lefts),
@@ -207,7 +207,7 @@ class StreamStreamJoinProcessor(JointProcessor):
             )
 
     def _advance_stream_time(self, timestamps: IntArray) -> IntArray:
-        """The join's stream time as each record sees it, the record itself included."""
+        """Returns the join's stream time at each record, the record itself included, and stores the last one."""
         times = self._stream_times
         before = times.get(self._operator.left_store, UNKNOWN_TIME)
         seen: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
@@ -225,7 +225,7 @@ class StreamStreamJoinProcessor(JointProcessor):
         return self._non_joined
 
     def _track_min_time(self, timestamp: int) -> None:
-        """A record begins to wait: nothing needs to be looked for before its window has closed."""
+        """Notes the timestamp of a buffered record: no search is needed before its window has closed."""
         store = self._operator.waiting_store
         assert store is not None
         times = self._stream_times
@@ -234,7 +234,7 @@ class StreamStreamJoinProcessor(JointProcessor):
     def _emit_non_joined(
         self, non_joined: NonJoinedRecords, results: JoinResults, side: _Side, row: int, stream_time: int
     ) -> None:
-        """The null results of the waiting records whose window has closed."""
+        """Adds the null results of the buffered records whose window has closed."""
         store = self._operator.waiting_store
         assert store is not None
         times = self._stream_times

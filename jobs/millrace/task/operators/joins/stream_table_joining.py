@@ -1,6 +1,7 @@
-"""Stream-table joins: each stream record with its key's row, as the table was at the record's place in the order.
+"""Stream-table joins: each stream record with its key's row, as of the record's position in the order.
 
-Of a versioned table a record sees the version of its own timestamp, and may wait for late ones (KIP-914, KIP-923).
+Of a versioned table a record sees the version of its own timestamp, and may be buffered until late
+versions have arrived (KIP-914, KIP-923).
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from millrace.topology.operators import JoinKind, StreamTableJoin
 
 
 class StreamTableJoinProcessor(Processor):
-    """Null stream values are dropped and counted; a null key too, but for a left join, where it finds no row."""
+    """The processor of stream-table joins; null stream values are dropped and counted.
+
+    So are null keys, except in a left join, where they find no row.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Joins of two tables: a change of either side with the other side's row at the change's place in the order."""
+"""Joins of two tables: a change of either side with the other side's row as of the change's position in the order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from millrace.topology.operators import TableJoinKind, TableJoinMerge, TableJoin
 
 
 class TableJoinSideProcessor(Processor):
-    """The changes of one table, joined.
+    """The processor that joins the changes of one table with rows of the other.
 
     A change that leaves the joined table as it is goes on all the same, where the other side has a row: an inner join
     deletes what it may never have sent. Of a versioned table what comes out of order is dropped and counted.
@@ -71,7 +71,7 @@ class TableJoinSideProcessor(Processor):
 
 
 class TableJoinMergeProcessor(Processor):
-    """Takes the results of both sides in turn, and stores them where the join is materialised."""
+    """The processor that takes the results of both sides in turn, and stores them if the join is materialised."""
 
     def __init__(self, node: str, operator: TableJoinMerge, *, failures: FailureHandler, stores: TaskStores) -> None:
         self._node = node

@@ -1,1 +1,1 @@
-"""Operators that look at one record and keep nothing."""
+"""The stateless operators, which process each record by itself."""

@@ -1,4 +1,4 @@
-"""``filter`` and ``filter_not``, branches, and dropped null keys: records that pass as they are."""
+"""``filter`` and ``filter_not``, branches, and dropped null keys: operators that pass records on unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace.topology.operators import Branch, DropNullKeys, Filter, PassThroug
 
 
 def truth(predicate: Predicate, records: Records, failures: FailureHandler, node: str) -> tuple[Records, BoolArray]:
-    """The records for which the predicate did not fail, and whether it is true for each; null is not true."""
+    """Returns the records at which the predicate did not fail, and where it is true for them; null is not true."""
     if isinstance(predicate, pc.Expression):
         column, kept = evaluate(predicate, records, failures, node, check=boolean)
         mask = truth_of(column)
@@ -28,7 +28,7 @@ def truth(predicate: Predicate, records: Records, failures: FailureHandler, node
 
 
 def truth_of(column: Column) -> BoolArray:
-    """Where a predicate's results are true; null is not."""
+    """Returns where a predicate's results are true; null is not."""
     if not column.is_arrow:
         return np.fromiter((value is True for value in column.objects), dtype=bool, count=len(column))
     mask: BoolArray = pc.fill_null(column.arrow.cast(pa.bool_()), pa.scalar(False)).to_numpy(zero_copy_only=False)
@@ -36,7 +36,7 @@ def truth_of(column: Column) -> BoolArray:
 
 
 class FilterProcessor(Processor):
-    """Passes records whose predicate is true, or is not true where the filter is negated."""
+    """The processor that passes records on whose predicate is true or, if negated, is not true."""
 
     def __init__(self, node: str, operator: Filter, *, failures: FailureHandler) -> None:
         self._node = node
@@ -49,7 +49,7 @@ class FilterProcessor(Processor):
 
 
 class BranchProcessor(Processor):
-    """Sends each record to the first branch whose predicate is true, the rest to the default branch."""
+    """The processor that sends each record to the first branch whose predicate is true, or to the default branch."""
 
     def __init__(self, node: str, operator: Branch, *, failures: FailureHandler) -> None:
         self._node = node
@@ -69,7 +69,7 @@ class BranchProcessor(Processor):
 
 
 class PassThroughProcessor(Processor):
-    """Passes everything on."""
+    """The processor that passes all records on."""
 
     def __init__(self, node: str, operator: PassThrough) -> None:
         pass
@@ -79,7 +79,7 @@ class PassThroughProcessor(Processor):
 
 
 class DropNullKeysProcessor(Processor):
-    """Filters null keys in front of a repartition topic; Kafka Streams does not count them."""
+    """The processor that drops null keys before a repartition topic; Kafka Streams does not count them."""
 
     def __init__(self, node: str, operator: DropNullKeys, *, failures: FailureHandler) -> None:
         self._failures = failures

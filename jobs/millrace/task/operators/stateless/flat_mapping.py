@@ -1,4 +1,4 @@
-"""``flat_map`` and ``flat_map_values``: any number of records for one."""
+"""``flat_map`` and ``flat_map_values``: any number of records for each record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.topology.operators import FlatMap, FlatMapValues
 
 
 class FlatMapProcessor(Processor):
-    """``(key, value) -> iterable of (key, value)``."""
+    """The processor of ``flat_map``: ``(key, value) -> iterable of (key, value)``."""
 
     def __init__(self, node: str, operator: FlatMap, *, failures: FailureHandler) -> None:
         self._node = node
@@ -39,7 +39,7 @@ class FlatMapProcessor(Processor):
 
 
 class FlatMapValuesProcessor(Processor):
-    """``(key, value) -> iterable of values``."""
+    """The processor of ``flat_map_values``: ``(key, value) -> iterable of values``."""
 
     def __init__(self, node: str, operator: FlatMapValues, *, failures: FailureHandler) -> None:
         self._node = node

@@ -1,4 +1,4 @@
-"""``map``, ``map_values``, ``select_key``, ``peek`` and ``foreach``: one record for one."""
+"""``map``, ``map_values``, ``select_key``, ``peek`` and ``foreach``: one record for each record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _kept(records: Records, rows: IntArray | None) -> Records:
 def mapped(
     mapper: Callable[[Any, Any], Any] | pc.Expression, records: Records, failures: FailureHandler, node: str
 ) -> tuple[Records, Column]:
-    """The records for which the mapper did not fail, and its result for each."""
+    """Returns the records for which the mapper did not fail, and its result for each."""
     if isinstance(mapper, pc.Expression):
         column, rows = evaluate(mapper, records, failures, node)
         return _kept(records, rows), column
@@ -32,7 +32,7 @@ def mapped(
 
 
 class MapProcessor(Processor):
-    """``(key, value) -> (key, value)``."""
+    """The processor of ``map``: ``(key, value) -> (key, value)``."""
 
     def __init__(self, node: str, operator: Map, *, failures: FailureHandler) -> None:
         self._node = node
@@ -51,7 +51,7 @@ class MapProcessor(Processor):
 
 
 def checked_pair(result: Any, node: str) -> tuple[Any, Any]:
-    """``result`` as a (key, value) pair.
+    """Returns ``result``, checked to be a (key, value) pair.
 
     Raises:
         ProcessingError: it is not one.
@@ -65,7 +65,7 @@ def checked_pair(result: Any, node: str) -> tuple[Any, Any]:
 
 
 class MapValuesProcessor(Processor):
-    """A new value for each record."""
+    """The processor that sets the value of each record."""
 
     def __init__(self, node: str, operator: MapValues, *, failures: FailureHandler) -> None:
         self._node = node
@@ -78,7 +78,7 @@ class MapValuesProcessor(Processor):
 
 
 class SelectKeyProcessor(Processor):
-    """A new key for each record."""
+    """The processor that sets the key of each record."""
 
     def __init__(self, node: str, operator: SelectKey, *, failures: FailureHandler) -> None:
         self._node = node
@@ -91,7 +91,7 @@ class SelectKeyProcessor(Processor):
 
 
 class PeekProcessor(Processor):
-    """Calls an action for each record; passes the record on, or ends there (``foreach``)."""
+    """The processor that calls an action for each record and passes the record on, unless it is ``foreach``."""
 
     def __init__(self, node: str, operator: Peek, *, failures: FailureHandler) -> None:
         self._node = node

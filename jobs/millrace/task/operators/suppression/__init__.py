@@ -1,1 +1,1 @@
-"""Updates that are held until their window has closed, or until time or room is up."""
+"""Suppression: updates that are held back until their window closes, or until a limit of time or space."""

@@ -25,20 +25,20 @@ from millrace.task.serialization import from_bytes
 from millrace.task.task_stores import TaskStores
 
 Result: TypeAlias = Callable[[bytes], Any]
-"""From an aggregate as the store has it to a result."""
+"""A function from an aggregate's store bytes to a result."""
 
 Window: TypeAlias = tuple[bytes, int, int]
 """Key, start and end."""
 
 
 class ClosingWindows(ABC, Generic[T]):
-    """The open windows of a store, read from it when they are asked for first.
+    """The open windows of a store, read from the store on first use.
 
     Args:
         store: name of the store.
         lag_ms: a window has closed once stream time less this is at its time or beyond, milliseconds.
         stream_times: stream time of each windowed operator, by store.
-        held_back: is told how many of them there are.
+        held_back: gets the function that counts them.
     """
 
     def __init__(self, store: str, lag_ms: int, *, stream_times: dict[str, int], held_back: HeldBackByStore) -> None:
@@ -49,11 +49,11 @@ class ClosingWindows(ABC, Generic[T]):
         held_back[store] = self.held_back
 
     def reset(self) -> None:
-        """Forgets them: the store goes back to its last commit."""
+        """Discards the windows in memory: the store goes back to its last commit."""
         self._open = None
 
     def load(self) -> OpenWindows[T]:
-        """The windows that are open, at a time at which stream time is that of the last commit."""
+        """Returns the open windows; to be called while stream time is that of the last commit."""
         if self._open is None:
             self._open = OpenWindows()
             closed = self._stream_times.get(self._store, UNKNOWN_TIME) - self._lag_ms
@@ -61,26 +61,26 @@ class ClosingWindows(ABC, Generic[T]):
         return self._open
 
     def held_back(self) -> HeldBack:
-        """The windows that are open."""
+        """Returns the number of open windows, and the end of the oldest."""
         windows = self.load()
         first = windows.first_time
         return HeldBack(len(windows), None, None if first is None else self._end(first))
 
     def closed_until(self, stream_times: IntArray) -> IntArray:
-        """For each record the time up to which windows have closed."""
+        """Returns for each record the time up to which windows have closed."""
         return stream_times - self._lag_ms
 
     @abstractmethod
     def window(self, time: int, item: T) -> Window:
-        """Key, start and end of a window."""
+        """Returns key, start and end of a window."""
 
     @abstractmethod
     def item(self, key: bytes, start: int, end: int) -> tuple[int, T]:
-        """The inverse of :meth:`window`."""
+        """Returns the time and the item of a window: the inverse of :meth:`window`."""
 
     @abstractmethod
     def content(self, windows: list[Window]) -> list[tuple[bytes, int] | None]:
-        """Aggregate and timestamp of each window, expired ones included; ``None`` where the store has none."""
+        """Returns aggregate and timestamp of each window, expired ones included; ``None`` where the store has none."""
 
     @abstractmethod
     def _read(self, windows: OpenWindows[T], first_time: int) -> None: ...
@@ -90,7 +90,7 @@ class ClosingWindows(ABC, Generic[T]):
 
 
 class ClosingTimeWindows(ClosingWindows[bytes]):
-    """Tumbling, hopping and sliding windows: by start, then key."""
+    """The open tumbling, hopping or sliding windows: by start, then key."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class ClosingTimeWindows(ClosingWindows[bytes]):
 
 
 class ClosingSessions(ClosingWindows[tuple[int, bytes]]):
-    """Sessions: by end, then start, then key."""
+    """The open sessions: by end, then start, then key."""
 
     def __init__(
         self, store: str, stores: TaskStores, *, lag_ms: int, stream_times: dict[str, int], held_back: HeldBackByStore
@@ -161,9 +161,9 @@ class ClosingSessions(ClosingWindows[tuple[int, bytes]]):
 
 
 class FinalResults(Generic[T]):
-    """In place of the updates of windows their last content, each with the record that closes the window.
+    """The final results of windows: instead of updates the last content, with the record that closes the window.
 
-    It takes the place of :class:`~millrace.task.operators.windows.windowed_results.WindowedResults`.
+    It is used instead of :class:`~millrace.task.operators.windows.windowed_results.WindowedResults`.
 
     Args:
         windows: the open windows; they are kept up to date here.
@@ -207,11 +207,11 @@ class FinalResults(Generic[T]):
             self._touched.pop((key, *window), None)
 
     def of_sessions(self, records: Records) -> Records | None:
-        """The final results as records; unlike updates of sessions they have headers."""
+        """Returns the final results as records; unlike updates of sessions they have headers."""
         return self.of_windows(records)
 
     def of_windows(self, records: Records) -> Records | None:
-        """The final results as records, in their order.
+        """Returns the final results as records, in their order.
 
         Args:
             records: what was processed.
@@ -244,7 +244,7 @@ class FinalResults(Generic[T]):
 def closing(
     windows: ClosingWindows[T], open_windows: OpenWindows[T], closed_until: IntArray
 ) -> tuple[list[int], list[Window]]:
-    """Takes out the windows that the records close, in their order, with the row of the record that closes each.
+    """Removes the windows that the records close; returns them in their order, with the row of the closing record.
 
     Args:
         windows: what the windows are.
@@ -269,7 +269,7 @@ def final_records(
     timestamps: IntArray,
     key_serde: Serde,
 ) -> Records | None:
-    """Final results as they go downstream.
+    """Returns final results as the records that go downstream.
 
     Args:
         records: the records that were processed.

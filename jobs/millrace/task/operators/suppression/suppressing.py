@@ -1,4 +1,4 @@
-"""``KTable.suppress``: changes wait in a buffer until their time has come, and the last one of each key goes on."""
+"""``KTable.suppress``: changes are buffered until they are due, and the last one of each key goes downstream."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PUT: Final = 0
 
 @dataclass(frozen=True)
 class _Emission:
-    """A change that goes on: the row of the record that let it go, its place among those of the row, key and change."""
+    """A change that is emitted: the row of the record that released it, its number at that row, its key, the change."""
 
     row: int
     ordinal: int
@@ -35,13 +35,13 @@ class _Emission:
 
 
 class SuppressProcessor(Processor):
-    """Takes each change into the buffer, then lets go what is due, then, if the buffer is full, what came first.
+    """The processor that buffers each change, then emits those that are due and, if the buffer is full, the oldest.
 
     Stream time is the largest timestamp of the changes that reached this node. A change goes on as it came: with its
     own timestamp and headers. In a strict buffer that is full the record fails, as one does at which a function raises;
     where the handler continues, the change stays in the buffer all the same.
 
-    The changelog has the topic, partition and offset of the record that a change came with, and a change that is let go
+    The changelog has the topic, partition and offset of the record that a change came with, and an emitted change
     has them again.
     """
 

@@ -1,1 +1,1 @@
-"""Tables: read, filtered, mapped, regrouped and written."""
+"""Tables: reading, filtering, mapping, regrouping and writing them."""

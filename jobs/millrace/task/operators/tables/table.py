@@ -1,4 +1,4 @@
-"""Tables: a topic or stream read as changes of a table, and a table's changes as a stream."""
+"""Tables from topics or streams, and streams of a table's changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace.topology.operators import TableSource, TableToStream
 
 
 class TableSourceProcessor(Processor):
-    """Takes each record as an update of its key's row; a null value deletes the row.
+    """The processor that takes each record as an update of its key's row; a null value deletes the row.
 
     Out-of-order updates apply, but where the table is versioned: there they become part of the row's history.
     """
@@ -58,7 +58,7 @@ class TableSourceProcessor(Processor):
 
 
 class TableToStreamProcessor(Processor):
-    """A table's new values as a stream, also those that came out of order; a deletion is a null value."""
+    """The processor that sends a table's new values as a stream, out-of-order ones too; a deletion is a null value."""
 
     def __init__(self, node: str, operator: TableToStream) -> None:
         pass

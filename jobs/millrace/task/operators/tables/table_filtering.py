@@ -21,7 +21,7 @@ OperatorT = TypeVar("OperatorT", TableFilter, TableMapValues, TableTransformValu
 
 
 class RowByRowProcessor(Processor, Generic[OperatorT]):
-    """What filter and mapper share: the new value follows from the parent's, and is stored or not."""
+    """The common base of filters and mappers: the new value follows from the parent's, and is stored or not."""
 
     def __init__(self, node: str, operator: OperatorT, *, failures: FailureHandler, stores: TaskStores) -> None:
         self._node = node
@@ -102,7 +102,7 @@ class RowByRowProcessor(Processor, Generic[OperatorT]):
 
 
 class TableFilterProcessor(RowByRowProcessor[TableFilter]):
-    """Rows that do not match are deleted; where old values are known, only those that matched before.
+    """The processor that deletes rows that do not match; where old values are known, only if they matched before.
 
     Of a versioned table every change goes on: that a row does not match is part of its history.
     """
@@ -116,7 +116,7 @@ class TableFilterProcessor(RowByRowProcessor[TableFilter]):
 
 
 class TableMapValuesProcessor(RowByRowProcessor[TableMapValues]):
-    """Maps the new value, and the old one where it is needed and not stored."""
+    """The processor that maps the new value, and the old one where it is needed and not stored."""
 
     def _apply(self, functions: RowFunctions, values: Column) -> Column:
         return functions.map(self._operator, values)

@@ -1,4 +1,4 @@
-"""Predicates, mappers and joiners over the rows of a table: called only where there is a row, failing one by one."""
+"""Predicates, mappers and joiners over the rows of a table: called only where there is a row; each row fails alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from millrace.topology.operators import TableFilter, TableJoinKind, TableMapValu
 
 
 class RowFunctions:
-    """Applies the functions of one node.
+    """The functions of one node, applied to the rows of a table.
 
     Each method returns a column as long as its input, null where there is no row, and adds the rows at which a
     function failed to ``failed``; they are not called again for these.
@@ -40,7 +40,7 @@ class RowFunctions:
         self.failed: BoolArray = np.zeros(len(records), dtype=bool)
 
     def filter(self, operator: TableFilter, values: Column) -> Column:
-        """The values that pass the filter."""
+        """Returns the values that pass the filter, null for the others."""
         present = ~(values.null_mask() | self.failed)
         if isinstance(operator.predicate, pc.Expression):
             mask = truth_of(self._evaluated(operator.predicate, values, present, boolean))
@@ -51,18 +51,18 @@ class RowFunctions:
         return values.where((mask ^ operator.negated) & present & ~self.failed)
 
     def map(self, operator: TableMapValues, values: Column) -> Column:
-        """The mapped values."""
+        """Returns the mapped values."""
         present = ~self.failed if operator.maps_nulls else ~(values.null_mask() | self.failed)
         if isinstance(operator.mapper, pc.Expression):
             return self._evaluated(operator.mapper, values, present, None)
         return Column(objects=self._call(operator.mapper, values, present))
 
     def written(self, column: Column, write: Callable[[Column], list[bytes | None]]) -> list[bytes | None]:
-        """The column as bytes; null where it cannot be written, which is a failure of the row.
+        """Returns the column as bytes; null where it cannot be serialized, which is a failure of the row.
 
         Args:
             column: one value for each row.
-            write: gives the bytes of a column.
+            write: returns the bytes of a column.
         """
         try:
             return write(column)
@@ -83,7 +83,7 @@ class RowFunctions:
     def join(
         self, kind: TableJoinKind, joiner: Callable[..., Any], left: Column, right: Column, *, rows: BoolArray
     ) -> Column:
-        """``joiner(left, right)`` at ``rows``, where the kind of join has a row; a ``KeyedJoiner`` gets the key too."""
+        """Returns ``joiner(left, right)`` at ``rows`` where the join has a row; a ``KeyedJoiner`` gets the key too."""
         has_left, has_right = ~left.null_mask(), ~right.null_mask()
         joined = {
             TableJoinKind.INNER: has_left & has_right,
@@ -94,7 +94,7 @@ class RowFunctions:
         return Column(objects=self._call(of_pair(joiner), pairs, joined & rows & ~self.failed))
 
     def _evaluated(self, expression: pc.Expression, values: Column, rows: BoolArray, check: Check | None) -> Column:
-        """The expression's results, null where it is not computed or failed."""
+        """Returns the expression's results, null where it was not computed or failed."""
         whole = bool(rows.all())
         indices = np.flatnonzero(rows)
         if len(indices) == 0:
@@ -108,7 +108,7 @@ class RowFunctions:
         return results.scattered(self._succeeded(indices, kept), len(rows))
 
     def _succeeded(self, indices: IntArray, kept: IntArray | None) -> IntArray:
-        """The indices at which a function gave a result; the others are remembered as failed."""
+        """Returns the indices at which a function succeeded, and marks the others as failed."""
         if kept is None:
             return indices
         failed = np.ones(len(indices), dtype=bool)
@@ -117,7 +117,7 @@ class RowFunctions:
         return indices[kept]
 
     def _call(self, function: Callable[[Any, Any], Any], values: Column, rows: BoolArray) -> list[Any]:
-        """The function's results, ``None`` where it is not called or failed."""
+        """Returns the function's results, ``None`` where it was not called or failed."""
         whole = bool(rows.all())
         indices = np.flatnonzero(rows)
         called = self._records.with_values(values)
@@ -128,19 +128,19 @@ class RowFunctions:
 
 
 def of_pair(joiner: Callable[..., Any]) -> Callable[[Any, tuple[Any, Any]], Any]:
-    """A joiner of two tables as what takes the key and the pair of values."""
+    """Returns a joiner of two tables as a function of the key and the pair of values."""
     if isinstance(joiner, KeyedJoiner):
         return lambda key, pair: joiner(key, *pair)
     return lambda _, pair: joiner(*pair)
 
 
 def no_rows(count: int) -> Column:
-    """A column of nothing."""
+    """Returns a column of ``count`` nulls."""
     return Column(objects=[None] * count)
 
 
 def present_key_bytes(keys: Sequence[bytes | None], node: str) -> list[bytes]:
-    """Key bytes of a table's records, none of which is null.
+    """Returns the key bytes of a table's records, none of which may be null.
 
     Raises:
         ProcessingError: one is.

@@ -1,4 +1,4 @@
-"""The front half of ``KTable.group_by``: changes under the new keys of their old and new rows."""
+"""The first half of ``KTable.group_by``: changes under the new keys of their old and new rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from millrace.topology.operators import TableMapValues, TableSelect
 
 
 class TableSelectProcessor(Processor):
-    """Old and new row under one key make one change of both; under two, the old one's comes first."""
+    """The processor that sends one change if old and new row have the same key, else the old row's change first."""
 
     def __init__(self, node: str, operator: TableSelect, *, failures: FailureHandler) -> None:
         self._node = node
@@ -62,5 +62,5 @@ class TableSelectProcessor(Processor):
 
 
 def _is_complete(pair: tuple[Any, Any] | None) -> bool:
-    """Whether there is a row with a key and a value."""
+    """Returns whether there is a row with a key and a value."""
     return pair is not None and pair[0] is not None and pair[1] is not None

@@ -1,4 +1,4 @@
-"""``transform_values`` of tables by an object that the user wrote, which may use stores."""
+"""``transform_values`` of tables by an object of the user, which may use stores."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from millrace.topology.operators import TableTransformValues
 
 
 class TableTransformValuesProcessor(RowByRowProcessor[TableTransformValues]):
-    """Transforms the new value, then the old one where it is needed and not stored, as Kafka Streams does.
+    """The processor that transforms the new value, then the old one where it is needed and not stored.
 
-    Its task runs record by record, so that a transformer with stores meets the values in that order.
+    The order is that of Kafka Streams.
+
+    Its task runs record by record, so that a transformer with stores gets the values in that order.
     """
 
     def __init__(self, node: str, operator: TableTransformValues, context: TaskContext) -> None:
@@ -38,7 +40,7 @@ class TableTransformValuesProcessor(RowByRowProcessor[TableTransformValues]):
         return super().process(records)
 
     def punctuate(self, punctuation: Punctuation, now_ms: int, row: int) -> Forwarded:
-        """Calls a punctuator behind ``row``, or with ``NO_ROW`` before the first."""
+        """Calls a punctuator after ``row``, or with ``NO_ROW`` before the first."""
         with self._runtime.at(timestamp_ms=now_ms, origin=NO_ROW, row=row):
             try:
                 punctuation.callback(now_ms)

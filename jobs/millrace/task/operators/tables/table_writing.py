@@ -1,4 +1,4 @@
-"""Writing a table's updates to its store, and showing them to the processors that look the table up."""
+"""The writing of a table's updates to its store, which also makes them visible to nodes that look the table up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructA
 
 
 def values_before(store: KeyValueStore, keys: list[bytes], values: list[bytes | None]) -> list[bytes | None]:
-    """The value that each update replaces: of the key's update before it in the batch, or of the store.
+    """Returns the value that each update replaces: of the key's update before it in the batch, or of the store.
 
     Args:
         store: the store, to which the updates are not yet written.
@@ -39,7 +39,7 @@ def values_before(store: KeyValueStore, keys: list[bytes], values: list[bytes | 
 def replaced_values(
     ids: Sequence[int], values: Sequence[bytes | None], prior: Sequence[bytes | None]
 ) -> list[bytes | None]:
-    """The value that each update replaces.
+    """Returns the value that each update replaces.
 
     Args:
         ids: for each update the number of its row of the table.
@@ -55,12 +55,12 @@ def replaced_values(
 
 
 def decoded(stores: TaskStores, name: str, values: list[bytes | None]) -> Column:
-    """A table's values as they go downstream, from the bytes in its store."""
+    """Returns a table's values as they go downstream, from the bytes in its store."""
     return decoded_by(stores.aggregators.get(name), or_default(stores.specs[name].value_serde), values)
 
 
 def decoded_by(aggregator: Aggregator | TableAggregator | None, serde: Serde, values: list[bytes | None]) -> Column:
-    """The results that go downstream for what ``aggregator`` has stored with ``serde``."""
+    """Returns the results that go downstream for the bytes that ``aggregator`` stored with ``serde``."""
     column = from_bytes(values, serde)
     if not isinstance(aggregator, BuiltInAggregator | StructAggregator):
         return column

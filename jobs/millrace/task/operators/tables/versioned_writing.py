@@ -1,4 +1,4 @@
-"""Writing a table's updates to a versioned store (KIP-914): what is too old goes nowhere, what is late is marked."""
+"""The writing of a table's updates to a versioned store (KIP-914): expired ones are dropped, late ones are marked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from millrace.task.versioned_view import VersionedTableView
 
 
 class VersionedWriter:
-    """Puts the updates of one table and batch, one after the other.
+    """The writer of the updates of one table in one batch, which puts them one after the other.
 
     Args:
         stores: the task's stores.
@@ -47,7 +47,7 @@ class VersionedWriter:
     def put_each(
         self, keys: list[bytes], values: list[bytes | None], timestamps: IntArray, *, skip_nothing: bool
     ) -> tuple[IntArray, list[bytes | None]]:
-        """Puts the next updates and tells what each of them replaces.
+        """Puts the next updates, and returns what each of them replaces.
 
         Args:
             keys: key bytes.
@@ -70,7 +70,7 @@ class VersionedWriter:
         return np.array(rows, dtype=np.int64), before
 
     def finish(self, updates: Records, keys: list[bytes], values: list[bytes | None], timestamps: IntArray) -> Records:
-        """Shows the updates to what looks the table up, and counts those that the store did not take.
+        """Makes the updates visible to nodes that look the table up, and counts those that the store dropped.
 
         Args:
             updates: the updates that were put, in their order.

@@ -1,1 +1,1 @@
-"""Aggregations of a key and a window: tumbling, hopping, sliding, of sessions."""
+"""Aggregations by key and window: tumbling, hopping, sliding, and sessions."""

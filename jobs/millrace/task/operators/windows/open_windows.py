@@ -1,4 +1,4 @@
-"""The windows of an aggregation that have not closed, in the order in which they will."""
+"""The open windows of an aggregation, in the order in which they will close."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T", bound="SupportsRichComparison")
 
 
 class OpenWindows(Generic[T]):
-    """Windows by the time that they close by: of time windows their keys by start, of sessions start and key by end."""
+    """The open windows by closing time: for time windows keys by start, for sessions start and key by end."""
 
     def __init__(self) -> None:
         self._by_time: dict[int, set[T]] = {}
@@ -31,7 +31,7 @@ class OpenWindows(Generic[T]):
         return self._times[0] if self._times else None
 
     def add(self, time: int, windows: Iterable[T]) -> None:
-        """Takes windows in; those that are there already stay once."""
+        """Adds windows; those that are present already stay once."""
         known = self._by_time.get(time)
         if known is None:
             known = self._by_time[time] = set()
@@ -41,7 +41,7 @@ class OpenWindows(Generic[T]):
         self._count += len(known) - before
 
     def discard(self, time: int, window: T) -> None:
-        """Forgets a window, if it is there."""
+        """Removes a window, if it is present."""
         known = self._by_time.get(time)
         if known is not None and window in known:
             known.remove(window)
@@ -50,7 +50,7 @@ class OpenWindows(Generic[T]):
                 del self._by_time[time]
 
     def pop_until(self, time: int) -> list[tuple[int, list[T]]]:
-        """Takes the windows up to a time out, which included: by time, and each time's in their order."""
+        """Removes and returns the windows up to and including a time: sorted by time, and within each time."""
         popped: list[tuple[int, list[T]]] = []
         while (first := self.first_time) is not None and first <= time:
             heappop(self._times)

@@ -30,7 +30,7 @@ from millrace.topology.session_windows import SessionWindows
 
 
 class SessionAggregateProcessor(Processor):
-    """Joins each record with the sessions of its key that lie within the gap.
+    """The processor that merges each record with the sessions of its key that lie within the gap.
 
     A record is late when the session that it would belong to has closed: when that session's end, gap and grace are
     before the stream time. Unless the new session is nothing but the record's own point in time, the sessions that it
@@ -91,7 +91,7 @@ class SessionAggregateProcessor(Processor):
             self._closing.reset()
 
     def _results(self, records: Records) -> tuple[WindowedResults | FinalResults[tuple[int, bytes]], IntArray]:
-        """Collects what goes downstream; and stream time as each record sees it."""
+        """Returns the collector of results that go downstream, and stream time at each record."""
         if self._closing is None:
             merged = self._stores.merges_windows(self._operator.store)
             stream_times = advance_stream_time(self._stream_times, self._failures, self._operator.store, records)
@@ -142,7 +142,7 @@ class SessionAggregateProcessor(Processor):
         *,
         results: WindowedResults | FinalResults[tuple[int, bytes]],
     ) -> tuple[Records | None, IntArray]:
-        """Takes the records at ``rows`` one after the other; returns their updates and the rows of late ones."""
+        """Aggregates the records at ``rows`` one after the other; returns their updates and the rows of late ones."""
         late: list[int] = []
         if len(rows) == 0:
             return None, np.array(late, dtype=np.int64)
@@ -201,13 +201,13 @@ class SessionAggregateProcessor(Processor):
         return results.of_sessions(records), np.array(late, dtype=np.int64)
 
     def _old_result(self, session: Session) -> Any:
-        """What was sent of a session, where a node below needs it."""
+        """Returns the result that was sent of a session; ``None`` where no node below needs it."""
         if not self._sends_old_values:
             return None
         return self._stored_result(session.value)
 
     def _old_result_of_point(self, session: Session) -> Any:
-        """What was sent of a session that was one point in time and still is."""
+        """Returns the result that was sent of a session that was a single point in time and still is."""
         return self._old_result(session)
 
     def _sessions_to_join(self, key: bytes, timestamp: int, first_readable: int) -> list[Session]:
@@ -225,7 +225,7 @@ class SessionAggregateProcessor(Processor):
         return [session for session in near if session in chosen]
 
     def _aggregate(self, key: Any, value: Any, joined: list[Session]) -> Any:
-        """The initial aggregate, then the sessions from the oldest end, then the record."""
+        """Returns the merge of the initial aggregate, the sessions from the oldest end on, and the record."""
         aggregate = self._calls.initial()
         for session in joined:
             stored = read_stored(self._value_serde, session.value, store=self._operator.store)
@@ -242,8 +242,9 @@ class SessionAggregateProcessor(Processor):
         timestamp: int,
         record_order: tuple[int, ...],
     ) -> IntArray:
-        """Writes what one record changes; returns the indices of the writes whose sessions have expired: replaced
-        ones first, the record's own last.
+        """Writes the changes of one record; returns which of these writes are of expired sessions.
+
+        The indices are those of the writes: the replaced sessions first, the record's own last.
 
         Args:
             key: the un-windowed key.
@@ -266,7 +267,7 @@ class SessionAggregateProcessor(Processor):
 
 
 def _merged(in_columns: Records | None, singles: Records | None) -> Records | None:
-    """All updates in their order, in columns where some are."""
+    """Returns all updates in their order, in columns if some are."""
     if in_columns is None or singles is None:
         return singles if in_columns is None else in_columns
     values = pa.array(singles.values.objects, type=in_columns.values.arrow.type)
@@ -274,7 +275,7 @@ def _merged(in_columns: Records | None, singles: Records | None) -> Records | No
 
 
 def _span(timestamp: int, sessions: list[Session]) -> tuple[int, int]:
-    """First and last timestamp of a record and the sessions that it joins."""
+    """Returns the first and last timestamp of a record and the sessions that it joins."""
     start = end = timestamp
     for session in sessions:
         start, end = min(start, session.start), max(end, session.end)

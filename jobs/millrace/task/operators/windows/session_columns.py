@@ -1,4 +1,4 @@
-"""Sessions in columns: built-in aggregations over typed values, where only each session's last update counts."""
+"""Session aggregation in columns: by built-in aggregators, where only the last update of each session counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from millrace.topology.operators import SessionAggregate
 
 
 def takes_columns(operator: SessionAggregate, records: Records) -> bool:
-    """Whether the records can be aggregated in columns: the type of what the aggregation reads is known."""
+    """Returns whether the records can be aggregated in columns: the type that the aggregation reads is known."""
     aggregator = operator.aggregator
     return (
         isinstance(aggregator, BuiltInAggregator | StructAggregator)
@@ -35,7 +35,7 @@ def takes_columns(operator: SessionAggregate, records: Records) -> bool:
 
 
 class SessionColumns:
-    """Reads the sessions of each key once per batch and writes each session once.
+    """The session aggregation of a batch in columns, which reads each key's sessions once and writes a session once.
 
     Args:
         operator: a built-in aggregation.
@@ -81,7 +81,7 @@ class SessionColumns:
         return plan_sessions(self._operator.windows.gap_ms, rows, self._stored(rows, key_bytes))
 
     def _stored(self, rows: SessionRows, key_bytes: list[bytes]) -> list[list[Session]]:
-        """For each key the sessions that its records may join."""
+        """Returns for each key the sessions that its records may join."""
         gap, find = self._operator.windows.gap_ms, self._store.find_sessions
         order = np.argsort(rows.keys, kind="stable")
         firsts = np.searchsorted(rows.keys[order], np.arange(int(rows.keys.max()) + 1))
@@ -92,7 +92,7 @@ class SessionColumns:
         return [find(key, first, last) for key, first, last in zip(keys, earliest, latest, strict=True)]
 
     def _may_delete(self, records: Records) -> BoolArray:
-        """Records that may leave a session without an aggregate, which is then not there."""
+        """Returns which records may leave a session without an aggregate, that is, without the session itself."""
         if isinstance(self._aggregator, BuiltInAggregator) and needs_a_value(self._aggregator):
             missing: BoolArray = (
                 input_of(self._aggregator, records.values.arrow).is_null().to_numpy(zero_copy_only=False)
@@ -101,7 +101,7 @@ class SessionColumns:
         return np.zeros(len(records), dtype=bool)
 
     def update(self, records: Records, key_bytes: list[bytes], plan: SessionPlan) -> Records | None:
-        """Writes the sessions, and what they replace, in the order of their last records; returns what goes on."""
+        """Writes the sessions, and what they replace, in the order of their last records; returns the updates."""
         if len(plan.rows) == 0:
             return None
         in_order = np.argsort(plan.rows)
@@ -153,7 +153,7 @@ class SessionColumns:
     def _old_values(
         self, before: Sequence[Session | None], gone: _Entries, entries: _Entries, is_gone: BoolArray
     ) -> Column | None:
-        """What was sent of the sessions in the store: taken back by their tombstones, or else by their updates."""
+        """Returns the results that were sent of stored sessions, to be taken back by tombstones or else by updates."""
         if not self._stores.sends_old_values(self._node):
             return None
         taken_back = set(gone.sessions.tolist())
@@ -166,7 +166,7 @@ class SessionColumns:
 
 @dataclass(frozen=True)
 class _Entries:
-    """Writes of sessions.
+    """The writes of sessions.
 
     Args:
         rows: the rows of the records that they come from.
@@ -180,7 +180,7 @@ class _Entries:
     sessions: IntArray
 
     def then(self, others: _Entries) -> _Entries:
-        """These and others."""
+        """Returns these writes followed by others."""
         return _Entries(
             np.concatenate((self.rows, others.rows)),
             np.concatenate((self.starts, others.starts)),
@@ -189,7 +189,7 @@ class _Entries:
         )
 
     def take(self, indices: IntArray) -> _Entries:
-        """The writes at ``indices``."""
+        """Returns the writes at ``indices``."""
         return _Entries(self.rows[indices], self.starts[indices], self.ends[indices], self.sessions[indices])
 
 
@@ -202,7 +202,7 @@ def _prior(before: Sequence[Session | None], sessions: IntArray) -> tuple[list[b
 
 
 def _replaced(plan: SessionPlan, before: Sequence[Session | None]) -> _Entries:
-    """The sessions in the store whose bounds change, with the first record that changes them."""
+    """Returns the stored sessions whose bounds change, with the first record that changes them."""
     starts = np.array([0 if one is None else one.start for one in before], dtype=np.int64)
     ends = np.array([0 if one is None else one.end for one in before], dtype=np.int64)
     changed = (plan.starts != starts[plan.sessions]) | (plan.ends != ends[plan.sessions])

@@ -1,6 +1,6 @@
-"""Which session each record of a batch belongs to, found in columns where that is plain.
+"""The plan of which session each record of a batch belongs to, made in columns where the sessions are plain.
 
-Records and stored sessions of a key that lie within the gap of each other make a *cluster*: nothing in it ever meets
+Records and stored sessions of a key that lie within the gap of each other make a *cluster*: nothing in it ever joins
 anything outside of it. It is plain where every record, as they come, lengthens the one session that the cluster has by
 then. Where a record begins a second one (which a later record unites with the first), it must go record by record.
 """
@@ -48,9 +48,9 @@ class SessionPlan:
         left: rows that must be taken one by one.
         rows: rows of the other records, sorted by session and within one in their order.
         sessions: for each of ``rows`` the number of its session, ascending from 0.
-        starts: for each of ``rows`` the start of its session behind it, milliseconds.
+        starts: for each of ``rows`` the start of its session after it, milliseconds.
         ends: the same for the end.
-        stored: for each session the one in the store that it goes on from.
+        stored: for each session the one in the store that it continues.
     """
 
     late: IntArray
@@ -64,7 +64,7 @@ class SessionPlan:
 
 @dataclass(frozen=True)
 class _Clusters:
-    """Clusters, sorted by key and time.
+    """The clusters of records and stored sessions, sorted by key and time.
 
     Args:
         keys: numbers of their keys.
@@ -82,7 +82,7 @@ class _Clusters:
 
 
 def plan_sessions(gap: int, records: SessionRows, stored: Sequence[Sequence[Session]]) -> SessionPlan:
-    """Divides the records into sessions.
+    """Assigns the records to sessions.
 
     Args:
         gap: the inactivity gap of the windows, which have no longest duration, milliseconds.
@@ -146,7 +146,7 @@ def _clusters(gap: int, keys: IntArray, times: IntArray, stored: Sequence[tuple[
 def _may_be_taken(
     gap: int, records: SessionRows, suspects: IntArray, clusters: _Clusters
 ) -> tuple[BoolArray, BoolArray]:
-    """Which records behind the closing time may join an open session, and which clusters that concerns."""
+    """Returns which records before the closing time may join an open session, and which clusters these affect."""
     open_near, odd = np.zeros(len(suspects), dtype=bool), np.zeros(len(clusters.keys), dtype=bool)
     if len(suspects) == 0 or len(clusters.keys) == 0:
         return open_near, odd
@@ -180,7 +180,7 @@ def _shifted(values: IntArray) -> IntArray:
 
 
 def _running_max(values: IntArray, groups: IntArray) -> IntArray:
-    """The largest value of a group up to each row; groups ascend."""
+    """Returns the largest value of a group up to each row; groups ascend."""
     if len(values) == 0:
         return values
     base = int(values.min())

@@ -38,7 +38,7 @@ class _Stored(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """What a record does to one window: the new aggregate (bytes and result) and its timestamp.
+    """The change of one window by a record: the new aggregate (bytes and result) and its timestamp.
 
     Its ``old`` result is what the record was added to, as in Kafka Streams: for a new window, what it started with.
     """
@@ -52,7 +52,7 @@ class _Change(NamedTuple):
 
 @dataclass(frozen=True)
 class _Aggregation:
-    """The aggregation over stored values."""
+    """An aggregation over stored values."""
 
     store: str
     calls: AggregationCalls
@@ -60,28 +60,28 @@ class _Aggregation:
     first_result: Callable[[], Any]
 
     def initial(self) -> Any:
-        """The aggregate of a window without records."""
+        """Returns the aggregate of a window without records."""
         return self.calls.initial()
 
     def read(self, stored: _Stored) -> Any:
-        """A window's aggregate; a new object each time, since an adder may change what it is given."""
+        """Returns a window's aggregate, as another object each time, since an adder may change the one it gets."""
         return read_stored(self.serde, stored.value, store=self.store)
 
     def add(self, key: Any, value: Any, aggregate: Any) -> tuple[bytes | None, Any]:
-        """The aggregate with a record more, as store bytes and as a result."""
+        """Returns the aggregate with one record added, as store bytes and as a result."""
         new = self.calls.add(key, value, aggregate)
         return None if new is None else self.serde.serialize(new), self.calls.result(new)
 
     def before(self, stored: _Stored | None) -> Any:
-        """The result to which a record is added."""
+        """Returns the result before a record is added."""
         return self.first_result() if stored is None else self.copied(stored)
 
     def copied(self, stored: _Stored) -> Any:
-        """The result that a window's content is."""
+        """Returns the result of a window's content, as another object each time."""
         return self.result(stored.value)
 
     def result(self, value: bytes) -> Any:
-        """The result that store bytes are."""
+        """Returns the result of stored bytes."""
         return self.calls.result(read_stored(self.serde, value, store=self.store))
 
 
@@ -93,7 +93,7 @@ class _Windows:
         self._stored: dict[int, _Stored] = {}
 
     def get(self, start: int) -> _Stored | None:
-        """The content of a window."""
+        """Returns the content of a window."""
         return self._stored.get(start)
 
     def put(self, start: int, stored: _Stored | None) -> None:
@@ -106,13 +106,13 @@ class _Windows:
             del self._starts[bisect_left(self._starts, start)]
 
     def between(self, first: int, last: int) -> list[tuple[int, _Stored]]:
-        """Start and content of the windows that start in ``[first, last]``, by start."""
+        """Returns start and content of the windows that start in ``[first, last]``, by start."""
         starts = self._starts[bisect_left(self._starts, first) : bisect_right(self._starts, last)]
         return [(start, self._stored[start]) for start in starts]
 
 
 class SlidingAggregateProcessor(Processor):
-    """Adds each record to the windows around it that are there, and makes those that are missing.
+    """The processor that adds each record to the windows around it, and creates those that are missing.
 
     A record needs its left window, which ends at it; its right window, which starts one millisecond after it, where
     later records are there already; and the right window of the record before, which now has content. New windows take
@@ -170,7 +170,7 @@ class SlidingAggregateProcessor(Processor):
             self._closing.reset()
 
     def _results(self, records: Records) -> tuple[WindowedResults | FinalResults[bytes], IntArray]:
-        """Collects what goes downstream; and stream time as each record sees it."""
+        """Returns the collector of results that go downstream, and stream time at each record."""
         if self._closing is None:
             merged = self._stores.merges_windows(self._operator.store)
             stream_times = advance_stream_time(self._stream_times, self._failures, self._operator.store, records)
@@ -278,14 +278,14 @@ class SlidingAggregateProcessor(Processor):
 
 
 def _order_of(records: Records, rows: list[int]) -> tuple[IntArray, ...]:
-    """Order columns of what the records at ``rows``, ascending, change one after the other."""
+    """Returns the order columns of the changes by the records at ``rows``, ascending, one after the other."""
     parents = np.array(rows, dtype=np.int64)
     ordinals = np.arange(len(parents), dtype=np.int64) - np.searchsorted(parents, parents, side="left")
     return (*(column[parents] for column in records.order), ordinals)
 
 
 class _OneRecord:
-    """What one record does to the windows of its key; changes nothing itself."""
+    """The computation of one record's changes to the windows of its key; it does not change them itself."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class _OneRecord:
         self.late_windows = 0
 
     def changes(self, windows: _Windows, *, first_readable: int) -> list[_Change]:
-        """The changes, in the order of Kafka Streams."""
+        """Returns the changes, in the order of Kafka Streams."""
         time, difference = self._timestamp, self._difference
         first = max(0, time - 2 * difference, first_readable)
         if time < difference:
@@ -319,7 +319,7 @@ class _OneRecord:
         return self._changes
 
     def _usual(self, windows: list[tuple[int, _Stored]]) -> None:
-        """The windows around a record, the newest first, down to the first one that ends before it."""
+        """Adds the record to the windows around it, from the newest to the first one that ends before it."""
         time, difference = self._timestamp, self._difference
         seen: set[int] = set()
         left: _Stored | None = None
@@ -353,7 +353,7 @@ class _OneRecord:
             self._make_right(right)
 
     def _early(self, windows: list[tuple[int, _Stored]]) -> None:
-        """The windows around a record so early that its left window is the shared one from 0 on."""
+        """Adds the record to the windows around it, if it is so early that its left window is the one from 0 on."""
         time = self._timestamp
         seen = {start for start, _ in windows}
         shared: _Stored | None = None
@@ -374,7 +374,7 @@ class _OneRecord:
         self._update(0, shared)
 
     def _update(self, start: int, stored: _Stored | None) -> None:
-        """Adds the record to a window, or to what a new one starts with."""
+        """Adds the record to a window, or to the initial aggregate of a missing one."""
         if start + self._difference < self._close_time:
             self.late_windows += 1
             return
@@ -385,7 +385,7 @@ class _OneRecord:
         self._changes.append(_Change(start, new, result, newest, base))
 
     def _make_right(self, holds: _Stored | None) -> None:
-        """Makes the record's right window where there are later records; it takes over what holds them."""
+        """Creates the record's right window if there are later records, from the content of a window that has them."""
         if holds is not None and holds.timestamp > self._timestamp:
             self._changes.append(
                 _Change(self._timestamp + 1, holds.value, self._aggregation.copied(holds), holds.timestamp)

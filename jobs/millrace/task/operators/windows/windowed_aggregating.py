@@ -31,7 +31,7 @@ from millrace.topology.windows import TimeWindows
 
 
 class WindowedAggregateProcessor(Processor):
-    """Assigns records to windows, drops those whose window has closed, and updates each window once per batch.
+    """The processor that assigns records to windows, drops late ones, and updates each window once per batch.
 
     A window has closed when its end plus grace is at or before the stream time, which is the largest timestamp of the
     records with a key that reached this node, the record itself included.
@@ -91,7 +91,7 @@ class WindowedAggregateProcessor(Processor):
     def _final_results(
         self, records: Records, windows: ClosingTimeWindows, open_windows: OpenWindows[bytes], stream_times: IntArray
     ) -> Records | None:
-        """What the windows hold that the records close: no record has changed them since."""
+        """Returns the final results of the windows that the records close; no record has changed them since."""
         rows, closed = closing(windows, open_windows, windows.closed_until(stream_times))
         if not closed:
             return None
@@ -103,7 +103,7 @@ class WindowedAggregateProcessor(Processor):
     def _update_written(
         self, records: Records, stream_times: IntArray, open_windows: OpenWindows[bytes] | None = None
     ) -> Records | None:
-        """Updates the windows of the records whose keys can be written; the others pass stream time on all the same."""
+        """Updates the windows of the records whose keys can be serialized; the others still advance stream time."""
         found = written(records, self._failures, self._node, key_serde=self._key_serde)
         own_times = stream_times if found.kept is None else stream_times[found.kept]
         return self._update(found.records, found.key_array, own_times, open_windows) if len(found.records) else None
@@ -115,7 +115,7 @@ class WindowedAggregateProcessor(Processor):
         stream_times: IntArray,
         open_windows: OpenWindows[bytes] | None,
     ) -> Records | None:
-        """Updates the windows; returns the updates, or takes the windows to the open ones where those are given."""
+        """Updates the windows; returns the updates or, where open windows are given, adds the windows to these."""
         parents, ordinals, starts = windows_of(self._windows, records.timestamps)
         if isinstance(self._windows, UnlimitedWindows):
             in_none = records.timestamps < self._windows.start_ms
@@ -205,7 +205,7 @@ class WindowedAggregateProcessor(Processor):
         return group(codes)
 
     def _unreadable(self, records: Records, starts: IntArray) -> BoolArray:
-        """Windows that a lagging input of a cogroup still writes, but that have expired by what another one wrote.
+        """Returns which windows have expired, though a lagging input of a cogroup still writes them.
 
         As in Kafka Streams without a cache each record begins them again.
         """
@@ -218,7 +218,7 @@ class WindowedAggregateProcessor(Processor):
 def _note(
     open_windows: OpenWindows[bytes], keys: list[bytes], starts: list[int], stored: Sequence[bytes | None]
 ) -> None:
-    """Takes the windows to the open ones that were written, and away those that were deleted."""
+    """Adds the windows that were written to the open ones, and removes those that were deleted."""
     last = dict(zip(zip(starts, keys, strict=True), stored, strict=True))
     by_start: dict[int, list[bytes]] = {}
     for (start, key), value in last.items():
@@ -237,7 +237,7 @@ def _ends(windows: TimeWindows | UnlimitedWindows, starts: IntArray) -> IntArray
 
 
 def windows_of(windows: TimeWindows | UnlimitedWindows, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """The windows of each record, the oldest first; none starts before 0.
+    """Returns the windows of each record, the oldest first; none starts before 0.
 
     Returns:
         For each pair of record and window: the record's row, the window's number among the record's windows, and the

@@ -1,4 +1,4 @@
-"""The updates of a windowed table, collected one at a time while records are processed."""
+"""The updates of a windowed table, collected one by one while records are processed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _Update = tuple[int, int, int, Any, int, Any]
 
 
 class WindowedResults:
-    """The results that go downstream.
+    """The collected updates that go downstream.
 
     Args:
-        merged: only the last update of each window goes on, and none of a window that came and went: the store is
+        merged: only the last update of each window goes on, and none of a window created and deleted: the store is
             cached.
         with_old_values: whether a node below needs the results before the updates.
     """

@@ -1,4 +1,4 @@
-"""What a start asks of the broker is asked again while no broker answers, up to a limit."""
+"""Retries of a start's requests to the broker: while no broker answers, up to a limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def retry_until_answered(
     on_wait: Callable[[BrokerUnavailableError], None],
     wait: Callable[[float], bool],
 ) -> T:
-    """Returns what ``call`` returns, once a broker answers.
+    """Returns the result of ``call`` as soon as a broker answers.
 
     An overloaded one, or one that is being started, may take a while.
 

@@ -1,4 +1,4 @@
-"""What a driver is given: the world around it, its settings, and how its process ends."""
+"""The options of a driver: its hooks into its surroundings, its settings, and how its process ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an application is well: from its status alone, so that the driver and a supervisor judge alike. Pure."""
+"""The health of an application, from its status alone, so that the driver and a supervisor agree. Pure functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HealthReason(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HealthLimits:
-    """The limits of health: how long things may take.
+    """The limits of health: the longest times that are still healthy.
 
     Args:
         heartbeat_s: longest age of the status, seconds, but at least three of the driver's own intervals.
@@ -55,7 +55,7 @@ class HealthLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """A judgement.
+    """The health of an application, with the reasons.
 
     Args:
         alive: whether to leave the driver alone; ``False`` asks for a restart (or, after a stop, finds nothing to do).
@@ -74,7 +74,7 @@ class Health:
 
 
 def assess(status: ApplicationStatus, *, now: float, limits: HealthLimits) -> Health:
-    """Judges an application.
+    """Judges the health of an application.
 
     Alive but without progress, while there has been lag (or a restore) for longer than the limit, is unhealthy: a
     driver that hangs, or a query whose batch never ends, looks well in every other way. The time counts from when the
@@ -120,7 +120,7 @@ def _unwell(reason: HealthReason, text: str) -> Health:
 
 
 def _stalled(status: ApplicationStatus, now: float, limits: HealthLimits) -> Health | None:
-    """What keeps an application that lives from committing."""
+    """Returns the reason why a live application does not commit."""
     running = status.state is ApplicationState.RUNNING
     for reason, text in (
         (HealthReason.BROKER_UNREACHABLE, _broker_is_silent(status, now, limits)),

@@ -1,4 +1,4 @@
-"""What a stream thread and the driver's coordinator say to each other: plain data, encoded as JSON.
+"""The messages between a stream thread and the driver's coordinator: plain data, encoded as JSON.
 
 * An ``Assign`` is the *complete* set of tasks that a thread has from then on, and has a number that grows
   (``generation``). What is new in it is opened, what is missing is handed over at the task's next commit, what is in it
@@ -32,7 +32,7 @@ M = TypeVar("M")
 
 
 class HeldState(StrEnum):
-    """The state of a task that a process, or the disk of its host, has."""
+    """The state of a task in a process, or on the disk of its host."""
 
     OPEN = "open"
     DISK = "disk"
@@ -51,7 +51,7 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True)
 class HeldTask:
-    """A task of which a thread's process, or host, has the state.
+    """A task whose state a thread's process, or its host, has.
 
     Args:
         task: name of the task, for example ``1_3``.
@@ -102,16 +102,16 @@ class Hello:
 
     @property
     def thread(self) -> str:
-        """Name of the thread: its process, of which each runs one at a time."""
+        """The name of the thread: that of its process, which runs one thread at a time."""
         return f"{self.host}/{self.pid}/{self.process_start}"
 
     @property
     def disk(self) -> tuple[str, str]:
-        """The disk that it keeps stores on."""
+        """The disk on which the thread keeps stores."""
         return self.host, self.state_dir
 
     def is_earlier_attempt_of(self, other: Hello) -> bool:
-        """Returns whether Spark has started the same stream thread again since."""
+        """Returns whether ``other`` is a later attempt of the same stream thread."""
         return (self.epoch, self.slot) == (other.epoch, other.slot) and self.attempt < other.attempt
 
 
@@ -270,7 +270,7 @@ class Goodbye:
 
 @dataclass(frozen=True)
 class Alive:
-    """Sent each second, whatever the loop does.
+    """A sign of life, sent each second, whatever the loop does.
 
     Args:
         seen: number of the last message that came from the other side.
@@ -284,7 +284,7 @@ class Alive:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The driver's first message: it knows the thread.
+    """The driver's first message, after it has accepted the thread.
 
     Args:
         lease_s: how long the thread may process after the last of its messages that the driver has seen, seconds.
@@ -298,7 +298,7 @@ class Welcome:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A task that a thread has.
+    """A task that is assigned to a thread.
 
     Args:
         task: its name.
@@ -372,7 +372,7 @@ class CommitNow:
 
 @dataclass(frozen=True)
 class End:
-    """The thread commits its tasks, says ``Goodbye`` and leaves.
+    """The command to commit all tasks, say ``Goodbye`` and leave.
 
     Args:
         reason: why.
@@ -392,17 +392,17 @@ _FROM_DRIVER: TypeAdapter[FromDriver] = TypeAdapter(Annotated[FromDriver, Field(
 
 
 def from_thread_to_bytes(message: FromThread) -> bytes:
-    """Encodes what a thread says."""
+    """Encodes a message of a thread."""
     return _FROM_THREAD.dump_json(message)
 
 
 def from_driver_to_bytes(message: FromDriver) -> bytes:
-    """Encodes what the driver says."""
+    """Encodes a message of the driver."""
     return _FROM_DRIVER.dump_json(message)
 
 
 def from_thread(data: bytes) -> FromThread:
-    """Decodes what a thread says.
+    """Decodes a message of a thread.
 
     Raises:
         MessageError: it is no such message.
@@ -411,7 +411,7 @@ def from_thread(data: bytes) -> FromThread:
 
 
 def from_driver(data: bytes) -> FromDriver:
-    """Decodes what the driver says.
+    """Decodes a message of the driver.
 
     Raises:
         MessageError: it is no such message.
@@ -420,17 +420,17 @@ def from_driver(data: bytes) -> FromDriver:
 
 
 def plan_digest(plan: bytes) -> str:
-    """Names an encoded plan in a message; both sides have the plan itself from Spark."""
+    """Returns the digest of an encoded plan, which names it in messages; both sides have the plan itself from Spark."""
     return hashlib.sha256(plan).hexdigest()[:32]
 
 
 def offsets_of(positions: Mapping[TopicPartition, int]) -> Offsets:
-    """Gives offsets by topic-partition the form that messages have."""
+    """Converts offsets by topic-partition to their form in messages."""
     return tuple((topic, partition, offset) for (topic, partition), offset in sorted(positions.items()))
 
 
 def positions_of(offsets: Offsets) -> dict[TopicPartition, int]:
-    """Gives offsets of a message by topic-partition."""
+    """Converts offsets of a message to offsets by topic-partition."""
     return {(topic, partition): offset for topic, partition, offset in offsets}
 
 

@@ -32,11 +32,11 @@ def retry_until_answered(
     Args:
         call: the requests; safe to repeat.
         limit_s: how long it is repeated after the first attempt began, seconds.
-        on_wait: told of each attempt that got no answer, before the wait for the next one.
-        wait: waits so many seconds; returns whether the waiting is to end early.
+        on_wait: called after each attempt without an answer, before the wait for the next one.
+        wait: waits so many seconds; returns whether to stop retrying.
 
     Raises:
-        BrokerUnavailableError: no broker answered within the limit, or the waiting was ended; the last attempt's error.
+        BrokerUnavailableError: no broker answered within the limit, or ``wait`` stopped; the last attempt's error.
     """
     deadline = time.monotonic() + limit_s
     pause_s = _FIRST_WAIT_S

@@ -19,7 +19,7 @@ def serving(surface: ControlSurface, settings: DriverSettings, on_address: Calla
     Args:
         surface: what to show and do.
         settings: where it listens, and where its files go.
-        on_address: told at which address it listens.
+        on_address: called with the address of the server.
 
     Raises:
         ConfigurationError: the server did not come up, or the token cannot be read.

@@ -203,7 +203,7 @@ class Driver:
             self.heartbeat_now()
 
     def heartbeat_now(self) -> None:
-        """Publishes the status.
+        """Publishes the status. A failure is only logged, unless a newer driver has taken over.
 
         Raises:
             DriverFencedError: a newer driver has taken over: launch nothing more.
@@ -219,7 +219,7 @@ class Driver:
     def confirm_newest(self) -> None:
         """Publishes the status, and returns once the broker has confirmed that no newer driver had taken over.
 
-        For what no transactional id protects: deleting records, committing in place of others.
+        For what no transactional id protects: deleting records, committing for other tasks.
 
         Raises:
             DriverFencedError: a newer driver has taken over: launch nothing more.

@@ -41,7 +41,7 @@ class TaskGate:
     """A gate through which an operation holds the tasks between two batches.
 
     Args:
-        queries: gives the queries as they are now.
+        queries: returns the current queries.
         timeout_s: longest wait for running batches, seconds.
     """
 

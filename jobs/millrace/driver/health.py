@@ -40,9 +40,9 @@ class HealthLimits:
         start_s: longest time without progress (restores count) until the first query is active, seconds.
         broker_s: a broker that has not answered for so long is called unreachable, seconds, but at least two more than
             the driver's own interval.
-        commit_s: nothing committed for so long, while there is something to process, is called so, seconds, but at
+        commit_s: without a commit for so long, although there is input, it is called not committing, seconds, but at
             least three times the longest of the last batches, and beside the time between two commits.
-        held_back_s: so long behind an open transaction of the input is called so, seconds.
+        held_back_s: behind an open transaction of the input for so long, it is called held back, seconds.
     """
 
     heartbeat_s: float = 30.0
@@ -60,7 +60,7 @@ class Health:
     Args:
         alive: whether to leave the driver alone; ``False`` asks for a restart (or, after a stop, finds nothing to do).
         ready: whether it processes what arrives.
-        progressing: whether nothing keeps it from committing what there is to process; ``False`` is no reason to
+        progressing: whether nothing prevents it from committing its input; ``False`` is no reason to
             restart it, but one to look.
         reason: why, as a code.
         text: why, in words.

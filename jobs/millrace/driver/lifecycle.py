@@ -78,7 +78,7 @@ class Lifecycle:
             return self._state
 
     def move_to(self, new: ApplicationState) -> bool:
-        """Moves to ``new``.
+        """Moves to the state ``new``.
 
         Returns:
             Whether the state changed: moving to the state that already is does nothing.

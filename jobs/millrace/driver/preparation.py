@@ -68,7 +68,7 @@ class Preparer:
     Args:
         config: its configuration.
         topology: its topology.
-        discards_state: whether stores that a changed topology does not have any more may be left behind.
+        discards_state: whether a changed topology may abandon stores that it no longer has.
     """
 
     def __init__(self, config: StreamsConfig, topology: FrozenTopology, *, discards_state: bool = False) -> None:

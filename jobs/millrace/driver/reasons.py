@@ -14,7 +14,7 @@ _NAMED = re.compile(r"^(?:Caused by: )?(?:[\w$]+[.])*([\w$]*(?:Error|Exception|I
 def reason_of(error: BaseException) -> str:
     """Returns the type and message of an error, without the stack traces that errors of Spark have in their text.
 
-    A trace ends with what was first: the last line that names an error, in Java's as ``Caused by``, in Python's behind
+    A trace ends with what was first: the last line that names an error, in Java's as ``Caused by``, in Python's after
     the calls.
     """
     if isinstance(error, MillraceError):

@@ -92,7 +92,7 @@ class StatusReporter:
 
     Args:
         application: what does not change.
-        lifecycle: gives the state.
+        lifecycle: the state of the application.
         publisher: where the status goes.
         heartbeat_interval_ms: stated in the record, so that readers know when a heartbeat is overdue.
         end_offsets: last stable offsets of all input partitions now.

@@ -71,7 +71,7 @@ def run_application(
         topology: its topology.
         start: the session that :func:`millrace.spark.session.open_session` opens; it is stopped in the end.
         run_directory: where ``control.json`` and the control token go.
-        discards_state: whether a changed topology may leave stores behind that the one before it had.
+        discards_state: whether a changed topology may abandon stores that it no longer has.
         owns_process: whether this process is the driver's own: once a newer driver has taken over, it is ended within
             two seconds, whatever its threads wait for.
 

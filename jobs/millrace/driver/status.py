@@ -226,7 +226,7 @@ def newest_records(records: Iterable[tuple[str, bytes | None]]) -> dict[str, byt
     """Returns the newest record of each application id, given the topic's records in the order of the log.
 
     The highest driver epoch of a key wins, and of that the last record: a late record of a fenced driver, aborted but
-    visible to a reader of uncommitted records, changes nothing. A tombstone forgets everything of its key before it.
+    visible to a reader of uncommitted records, changes nothing. A tombstone discards all earlier records of its key.
     A record without an epoch is none of ours.
     """
     newest: dict[str, tuple[int, bytes]] = {}

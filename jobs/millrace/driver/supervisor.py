@@ -28,7 +28,7 @@ class QuerySupervisor:
         queries: not started.
         policy: when to start a failed query again.
         stop_timeout_s: longest wait for one query to stop, seconds.
-        on_restart: told of ``(sub-topology, restarts without progress)``.
+        on_restart: called with ``(sub-topology, restarts without progress)``.
         clock: a monotonic clock, seconds.
     """
 

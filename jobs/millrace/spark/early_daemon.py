@@ -88,7 +88,7 @@ def await_spark(listener: socket.socket, preload: Callable[[], None]) -> socket.
 
     Args:
         listener: where Spark's daemon connects; it is closed.
-        preload: what there is to import.
+        preload: imports the modules.
 
     Returns:
         The connection, whose end says that this process has ended.

@@ -1,7 +1,7 @@
 """``python -m millrace.spark.python_daemon pyspark.worker``: the daemon that Spark forks its Python workers from.
 
 It is Spark's own daemon, which has imported what a worker needs before the first one is forked. A worker then begins
-within milliseconds, the first ones and one that takes the place of a killed one alike, and the seconds of imports are
+within milliseconds, also one that replaces a killed one, and the seconds of imports are
 paid once for each executor. Spark takes it because of ``spark.python.daemon.module``.
 
 Threads do not survive a fork, so nothing here may leave any that a worker counts on. The only one is a housekeeper of

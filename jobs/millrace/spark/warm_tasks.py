@@ -3,7 +3,7 @@
 Spark hands a partition to any of its Python workers. The one that had it last still holds the stores and the producer,
 so each worker answers on a socket of its own. A small batch is sent to the holder, which runs it and returns the
 outcome: that costs less than closing and opening the task. For a large one, which would keep the holder's interpreter
-busy while the asking worker waits, the holder is asked to give the task up; it does so once no batch of it runs. A
+busy while the asking worker waits, the holder is asked to release the task; it does so once no batch of it runs. A
 holder that does not answer in time is killed, if it is still the process that took the lock.
 """
 
@@ -121,7 +121,7 @@ class WarmTasks:
     def hold(self, spec: TaskSpec, reporter: TaskReporter) -> HeldTask:
         """Makes this process hold a task; another worker that holds it closes it.
 
-        The task is in use when this returns: whoever has used it calls :meth:`release` or :meth:`discard`. Between two
+        The task is in use when this returns: the caller ends the use by :meth:`release` or :meth:`discard`. Between two
         uses another worker may ask for it.
 
         Args:
@@ -163,7 +163,7 @@ class WarmTasks:
         """Makes this process also release standby copies when another process asks for their directories.
 
         Args:
-            release: closes the copy in a directory, if there is one, and returns once it is given back.
+            release: closes the copy in a directory, if there is one, and returns once the directory is free.
         """
         with self._guard:
             self._standbys.append(release)

@@ -53,7 +53,7 @@ def serve(listener: socket.socket, answer: Callable[[socket.socket, Any], None],
     """Answers every message to ``listener`` for the lifetime of this process; returns at once.
 
     Args:
-        listener: what :func:`listen` gave.
+        listener: the socket that :func:`listen` returned.
         answer: takes a connection and what was asked on it. Each runs in a thread of its own, so that a long one does
             not keep the others waiting.
         name: of the thread that listens.

@@ -84,7 +84,7 @@ class BrokerChangelogReader:
         partition: the partition.
         bootstrap_servers: comma-separated ``host:port``.
         settings: settings of the client that the user passes on (``consumer.*``), without their prefix. Those that
-            make a restoration right are not open to change.
+            a correct restoration needs cannot be changed.
     """
 
     def __init__(

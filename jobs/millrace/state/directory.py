@@ -31,7 +31,7 @@ _open_locks: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 class DirectoryLock:
     """An exclusive lock on a directory, by ``flock`` on a file in it.
 
-    The kernel gives it back when the process dies, however it dies; the file itself may stay and means nothing.
+    The kernel releases it when the process dies, however it dies; the file itself may stay and means nothing.
 
     Args:
         directory: the directory; made if missing.

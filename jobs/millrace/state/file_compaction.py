@@ -43,7 +43,7 @@ class FileCompaction:
     Args:
         database: the open database.
         stores: the column family of each store.
-        budget_s: after that long no further part is begun, seconds.
+        budget_s: seconds after which no further part is begun.
     """
 
     def __init__(self, database: Rdict, stores: Mapping[str, Rdict], *, budget_s: float) -> None:

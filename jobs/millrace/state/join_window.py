@@ -2,7 +2,7 @@
 
 Window keys end in a sequence number where other window stores have 0, here and in the changelog, as in Kafka Streams'
 ``RocksDBWindowStore`` with ``retainDuplicates``. Unlike there the number survives restarts and restoration, so that no
-later write takes the place of an earlier one.
+later write replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class JoinWindowStore(LayeredStore):
         committed: the bytes store, with local window keys.
         changelog: what the writes are remembered in, ``None`` where the store is not logged.
         segments: the store's retention.
-        metadata: what :meth:`stage` gave for the last commit.
+        metadata: what :meth:`stage` returned for the last commit.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class JoinWindowStore(LayeredStore):
 
     @property
     def observes_tombstones(self) -> bool:
-        """Whether a write without a value moves the observed time: in memory, as in Kafka Streams."""
+        """Whether a write without a value advances the observed stream time: in memory, as in Kafka Streams."""
         return self._segments.exact
 
     @property

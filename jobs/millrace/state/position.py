@@ -15,7 +15,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPosition:
-    """The position of a task's stores. It lives in the stores' own database and moves in the same write as the data.
+    """The position of a task's stores. It is kept in the stores' database and written together with their data.
 
     Args:
         inputs: next offset to read of each input (topic, partition).

@@ -23,7 +23,7 @@ class ReadCache:
     """Committed values by key, with ``None`` for keys known to be absent.
 
     It has two generations: when the younger one has half of the budget, the older one is dropped and the younger one
-    takes its place, so that keys in use stay without bookkeeping per read.
+    replaces it, so that keys in use stay without bookkeeping per read.
 
     Args:
         budget_bytes: memory of both generations; 0 keeps nothing.

@@ -19,8 +19,8 @@ class ReadOnlyKeyValueStore:
 
     Args:
         name: name of the store.
-        store: gives the store as it is now; asked at each access.
-        guard: held during each access; also by whoever writes the store.
+        store: returns the current store; called at each access.
+        guard: held during each access, and by the writer of the store.
     """
 
     def __init__(self, name: str, store: Callable[[], KeyValueStore], guard: AbstractContextManager[object]) -> None:

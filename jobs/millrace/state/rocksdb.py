@@ -331,7 +331,7 @@ class RocksDatabase:
         A compaction that runs already goes on as it is.
 
         Args:
-            budget_s: after that long no further part is begun, seconds.
+            budget_s: seconds after which no further part is begun.
         """
         if self._compaction is None or not self._compaction.is_running:
             stores = {
@@ -403,7 +403,7 @@ class RocksDatabase:
         """Returns whether there is no entry at ``key`` or after it (with ``behind`` only after it).
 
         Raises:
-            StateError: the place cannot be read.
+            StateError: the files cannot be read there.
         """
         iterator = self._families[family].iter()
         try:

@@ -1,7 +1,7 @@
 """A copy of one task's stores that follows their changelogs, so that the task replays only a tail when it moves here.
 
 The copy is a task directory like any other. Its position says that a standby wrote it, and how far each store is:
-behind the last record that was applied, which is also what a commit of the task records, never behind markers. Only
+after the last record that was applied, as in a commit of the task, never after markers that follow it. Only
 committed records are applied, and of a source topic that serves as a changelog only what the application has committed.
 So a copy is never ahead of what the task that takes it finds committed.
 """
@@ -92,7 +92,7 @@ class CopyStatus:
         records_per_s: rate since then.
         behind_s: seconds since the copy last had all that there was; ``None`` where it never had.
         positions: next offset to apply, by store.
-        run: number of the run whose changelogs it was begun from; 0 where it is not known.
+        run: number of the run from whose changelogs it began; 0 where it is not known.
     """
 
     lag: int | None
@@ -109,9 +109,9 @@ class StandbyCopy:
     Args:
         task: what to copy.
         bootstrap_servers: the broker.
-        committed: gives the application's committed offset of an input partition, ``None`` where there is none; asked
+        committed: returns the application's committed offset of an input partition, ``None`` if there is none; called
             for source topics that serve as changelogs.
-        runs: gives the application's runs. The copy keeps the number of the run whose changelogs it was begun from, and
+        runs: returns the application's runs. The copy keeps the number of the run from whose changelogs it began, and
             begins again after a reset; a task takes no copy from before one.
         settings: client settings of the user (``consumer.*``), without prefix.
         options: memory of the stores.

@@ -391,7 +391,7 @@ class TaskState:
         """Starts to rewrite the database's files in the background, while the stores are used.
 
         Args:
-            budget_s: after that long no further part is begun, seconds.
+            budget_s: seconds after which no further part is begun.
         """
         self._check_open()
         if self._database is not None:

@@ -79,7 +79,7 @@ class Versions:
     def _is_end_known(self) -> bool:
         """Returns whether a tombstone at the very timestamp of the newest value leaves a trace.
 
-        In Kafka Streams it is only known as the end of the version before. Where none ends there, as behind a tombstone
+        In Kafka Streams it is only known as the end of the version before. Where none ends there, as after a tombstone
         that came first, a later put with an earlier timestamp is the newest version of its key.
         """
         return self.ends_tombstone or (len(self.values) > 1 and self.values[-2] is not None)

@@ -87,7 +87,7 @@ def exchange_for_load(
 
     Args:
         loads: measured load of each task, as a part of a thread's time.
-        assigned: thread of each task, as :func:`assign` gives them.
+        assigned: thread of each task, as returned by :func:`assign`.
         candidates: the threads.
 
     Returns:

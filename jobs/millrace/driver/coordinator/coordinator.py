@@ -49,7 +49,7 @@ class CoordinatorSettings:
         fences: whether tasks have transactional ids, which can be taken over.
         join_wait_s: how long the first thread of an epoch waits for the others, seconds.
         lease_s: how long a thread may process after its last message that was seen, seconds.
-        hand_over_limit_s: how long a thread may take to follow an ``Assign``, with what it had begun, seconds. Kafka's
+        hand_over_limit_s: how long a thread may take to apply an ``Assign``, after its running work, seconds. Kafka's
             ``max.poll.interval.ms`` says the same of a consumer.
         resend_s: after how long an ``Assign`` that a thread does not know is sent again, seconds.
         most_moves: most tasks that are on their way between threads.

@@ -28,7 +28,7 @@ class Close:
     Args:
         connection: its number.
         reason: why.
-        at_once: not behind what was sent, since the thread may not read any more.
+        at_once: without sending queued messages first, since the thread may not read any more.
     """
 
     connection: int

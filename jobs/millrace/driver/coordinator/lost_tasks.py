@@ -22,7 +22,7 @@ class _Lost:
 
 
 class LostTasks:
-    """The lost tasks.
+    """The tasks that are lost, and the fences or leases after which they are free.
 
     Args:
         fences: whether tasks have transactional ids, which can be taken over.

@@ -29,12 +29,12 @@ class Grant:
 
     Args:
         plan: digest of the plan that it is to be processed by.
-        paused: whether it is to stop behind its next commit.
+        paused: whether it should pause after its next commit.
         generation: of the last ``Assign`` that had it; ``None`` until one is sent.
         paused_generation: of the ``Assign`` that had ``paused`` first; ``None`` until that is sent.
         is_stale: whether what the thread's process holds open of it is out of date.
         was_moved: whether it had another thread before, so that it counts among the moves until it is open.
-        leaving_since: when the thread was told to hand it over.
+        leaving_since: when the thread was asked to hand it over; ``None`` if it was not.
         report: what the thread said of it last.
     """
 
@@ -62,7 +62,7 @@ class Grant:
 
 @dataclass
 class Member:
-    """A thread on one connection.
+    """A stream thread on one connection.
 
     Args:
         connection: number of the connection.
@@ -76,7 +76,7 @@ class Member:
         resent_at: when it was sent last.
         applied: generation that it follows, as it says.
         sequence: number of its last report.
-        ending_since: when it was told to leave.
+        ending_since: when it was asked to leave; ``None`` if it was not.
         timings: what it spends its time on, and when it said so: the last one, and one from a while before.
     """
 
@@ -165,7 +165,7 @@ class Member:
         return [task for task, grant in self.grants.items() if task not in has and grant.is_known_at(report.generation)]
 
     def has_paused(self, task: str) -> bool:
-        """Returns whether a task is known to have paused after a commit, since its thread was told so."""
+        """Returns whether a task is known to have paused after a commit, as its thread was asked to."""
         grant = self.grants.get(task)
         return (
             grant is not None

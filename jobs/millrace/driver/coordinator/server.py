@@ -125,7 +125,7 @@ class CoordinatorServer:
             conversation.break_off(reason)
 
     def close(self) -> None:
-        """Stops listening and ends all connections. May be called more than once."""
+        """Stops listening and closes all connections. Idempotent."""
         with self._guard:
             self._ending.set()
             conversations = list(self._conversations.values())

@@ -53,7 +53,7 @@ class CoordinatorService:
         host: the name or address at which workers reach the driver.
         run: identifies the driver's run.
         fence: takes the transactional ids of tasks over, whose names it gets; raises where it could not.
-        listener: what is told.
+        listener: gets reports and failures of tasks.
 
     Raises:
         ConfigurationError: the address cannot be listened on.

@@ -11,9 +11,9 @@ class PauseLock:
     """A reentrant lock whose tasks are paused while it is held.
 
     Args:
-        pause: has the tasks stop behind their next commits; returns once they have, or, after the given seconds,
+        pause: makes the tasks pause after their next commits; returns once they have, or, after the given seconds,
             whether they have.
-        resume: has them go on.
+        resume: makes them resume.
     """
 
     def __init__(self, pause: Callable[[float], bool], resume: Callable[[], None]) -> None:

@@ -143,7 +143,7 @@ class StreamThreadsQuery(SubTopologyQuery):
         self._threads.abandon(error)
 
     def stop(self, timeout_s: float) -> None:
-        """Closes the tasks.
+        """Closes the tasks, and stops the Spark query with the last sub-topology's.
 
         Raises:
             OperationError: that took too long.

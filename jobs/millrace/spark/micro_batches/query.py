@@ -161,7 +161,7 @@ class SparkQuery(SubTopologyQuery):
     def abandon(self, error: DriverFencedError) -> None:
         """Makes the query launch, purge and start nothing more, since a newer driver took over. Takes no lock.
 
-        What runs is not waited for: whoever calls this cancels the jobs.
+        It does not wait for running jobs: the caller cancels them.
         """
         self._fenced = error
         self._stopping.set()

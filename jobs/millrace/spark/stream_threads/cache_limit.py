@@ -1,6 +1,6 @@
 """The limit of a batch's rows by which its merged updates fit into the task's share of the record cache.
 
-A batch is processed and committed as one, and what it merges is known behind it only. So the size of the cache limits
+A batch is processed and committed as one, and what it merges is known only afterwards. So the size of the cache limits
 rows, by the bytes a row that the last batches merged. Where rows go on to merge as they did, this converges from both
 sides: more rows merge more of their updates, so a larger batch takes no more bytes a row than a smaller one did.
 """

@@ -2,7 +2,7 @@
 
 * An ``Assign`` is the *complete* set of tasks that a thread has from then on, and has a number that grows
   (``generation``). What is new in it is opened, what is missing is handed over at the task's next commit, what is in it
-  with ``paused`` stops behind its next commit. A thread ignores an ``Assign`` that is not newer than its last one, so
+  with ``paused`` pauses after its next commit. A thread ignores an ``Assign`` that is not newer than its last one, so
   that it does no harm when one comes late, twice or never.
 * A ``Report`` is the complete set of tasks that a thread has, with the generation that it follows by then. A task that
   the generation has and the report has not was released. So a lost report is made good by the next one.
@@ -55,7 +55,7 @@ class HeldTask:
 
     Args:
         task: name of the task, for example ``1_3``.
-        state: what there is.
+        state: where the state is.
         position: sum of the changelog offsets that it stands for, to tell which of two copies is nearer to the end; 0
             where it is not known.
     """
@@ -73,7 +73,7 @@ class Hello:
 
     Args:
         application: the application id.
-        run: identifies the driver's run, as the Spark task was told.
+        run: identifies the driver's run that launched the Spark task.
         epoch: number of the epoch that the Spark task belongs to.
         slot: number of the Spark partition.
         attempt: which attempt of that Spark task it is, from 0.
@@ -131,7 +131,7 @@ class TaskReport:
         next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch.
         restore_remaining: changelog records to apply until its stores are there.
         restore_rate: changelog records per second.
-        statistics: since the last report, as :meth:`millrace.metrics.TaskStatistics.to_bytes` gives them, as text.
+        statistics: since the last report, encoded by :meth:`millrace.metrics.TaskStatistics.to_bytes`, as text.
     """
 
     __pydantic_config__ = _STRICT
@@ -303,7 +303,7 @@ class Assignment:
     Args:
         task: its name.
         plan: digest of the plan of its sub-topology (:func:`plan_digest`), which the thread got from Spark.
-        paused: whether it stops behind its next commit.
+        paused: whether it pauses after its next commit.
         is_stale: whether another process, or a fence of the driver, has had the task since this process had it: what it
             holds open is out of date, and must be closed before the task is opened.
     """

@@ -55,7 +55,7 @@ class StandbyCopies:
         describe: what is copied of a task, by its assignment; ``None`` where there is nothing to copy. Raises
             ``MillraceError`` where its plan is missing.
         open_copy: opens a copy.
-        take_directory: has whichever process of this host has a task's directory give it back.
+        take_directory: makes the process of this host that holds a task's directory release it.
         clock: a monotonic clock, seconds.
     """
 

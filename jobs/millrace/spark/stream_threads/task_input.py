@@ -321,8 +321,8 @@ class TaskInput:
     def _rows_of_each(self) -> dict[TopicPartition, int]:
         """Returns the most rows that a batch takes of each partition that has some; empty without a limit.
 
-        Each gives one at least: with nothing of a partition that has records, none of the others would be certain.
-        What one does not need the others get.
+        At least one of each: without any of a partition that has records, no other would be certain to come next.
+        The others get what one does not need.
         """
         if self.most_rows is None:
             return {}
@@ -338,7 +338,7 @@ class TaskInput:
         """Discards the rows before the positions, which are committed.
 
         Raises:
-            AssertionError: a position is beyond what was read, or behind what was committed.
+            AssertionError: a position is beyond what was read, or before what was committed.
         """
         for topic_partition, position in positions.items():
             partition, before = self._partitions[topic_partition], self._committed[topic_partition]

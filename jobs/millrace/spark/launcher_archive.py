@@ -1,8 +1,8 @@
 """A faster start of Spark's launcher, the virtual machine that only computes the command of Spark's own one.
 
-That one, Spark's launcher, runs for a fifth of a second while nothing else of a driver can; with its classes in an
-archive of their own (JEP 350), and without an optimising compiler, for a third of that. The script takes its options
-from ``SPARK_LAUNCHER_OPTS``.
+The launcher runs for a fifth of a second, during which nothing else of a driver can run; with its classes in an archive
+of their own (JEP 350), and without an optimising compiler, for a third of that. ``spark-submit`` takes its options from
+``SPARK_LAUNCHER_OPTS``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from millrace.state.layout import Int64Array, Packed, pack_values, unpack_value,
 class LruKeyValueStore(LayeredKeyValueStore):
     """Keys in the order of their last use, a read or a write; a new key beyond the capacity evicts the oldest.
 
-    What is pushed out is deleted in the changelog too, so that a restored map holds the same keys. Source:
+    An evicted key is deleted in the changelog too, so that a restored map holds the same keys. Source:
     ``MemoryNavigableLRUCache``. Which keys are there depends on each single read and write, so tasks with such a store
     take their records one by one (``task.walking``).
 

@@ -67,7 +67,7 @@ class RestoreProgress:
 class Replay:
     """The replay of a changelog's records into a store.
 
-    Records are written in batches; :meth:`settle` writes what waits. A thread of its own for the writing would gain
+    Records are written in batches; :meth:`settle` writes the rest. A thread of its own for the writing would gain
     nothing, since rocksdict keeps the interpreter's lock while it writes; the client fetches meanwhile all the same.
 
     Args:

@@ -283,7 +283,7 @@ class TaskState:
         return self._loads is not None and self._loads.is_active
 
     def begin_load(self, store: str) -> None:
-        """Makes :meth:`restore_batch` load an empty store in bulk from now on, which takes two thirds of the time.
+        """Makes :meth:`restore_batch` load an empty store in bulk from now on, in two thirds of the time.
 
         What it writes is durable with the next :meth:`commit` and not before. If there is none, the store is empty
         when it is opened again. Nothing changes for a store that is not on disk, or not empty.

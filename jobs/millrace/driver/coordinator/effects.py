@@ -40,7 +40,7 @@ class Close:
 class Fence:
     """A thread that should be fenced from some tasks; ``fenced`` or ``not_fenced`` is called afterwards.
 
-    Its process has ended, or the transactional ids of the tasks are taken over.
+    It is fenced once its process has ended, or the transactional ids of the tasks were taken over.
 
     Args:
         tasks: names of the tasks.

@@ -43,17 +43,17 @@ class LostTasks:
     def add(self, tasks: Collection[str], hello: Hello, *, now: float, reason: str) -> None:
         """Adds the tasks of a thread that has left, or of one whose tasks were lost already.
 
-        What is being fenced is not fenced once more: that would hit who has it once the first fence has ended, and an
-        id that a thread took meanwhile is taken over when the next one opens the task.
+        A task that is being fenced is not fenced again: that would hit its thread after the first fence has ended, and
+        an id that a thread took meanwhile is taken over when the next one opens the task.
         """
         for task in tasks:
             is_being_fenced = task in self._tasks and self._tasks[task].is_being_fenced
             self._tasks[task] = _Lost(hello, now, reason, is_being_fenced)
 
     def free_process(self, thread: str) -> None:
-        """Removes the tasks of a thread that has certainly ended.
+        """Removes the tasks of a thread that has certainly ended, unless they are being fenced.
 
-        Fencing waits for that: else it would hit the next thread of the task.
+        Those stay lost until their fence has ended: else it would hit the next thread of the task.
         """
         self._tasks = {
             task: lost for task, lost in self._tasks.items() if lost.is_being_fenced or lost.hello.thread != thread

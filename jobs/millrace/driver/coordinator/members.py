@@ -218,7 +218,7 @@ class Members:
     def by_connection(self, tasks: Collection[str]) -> tuple[dict[int, tuple[str, ...]], list[str]]:
         """Returns the tasks by the connections of the threads that have and keep them.
 
-        It also returns the tasks that no thread has so.
+        It also returns the other tasks.
         """
         found: dict[int, tuple[str, ...]] = {}
         absent = []

@@ -67,7 +67,7 @@ def unconnected(
 def described(threads: Collection[LaunchedThread], address: str) -> str:
     """Returns a text with the threads that have not connected, and the remedy; empty if there are none.
 
-    The same text while it lasts.
+    The text stays the same while the threads do.
 
     Args:
         threads: the threads.

@@ -142,7 +142,7 @@ class RunThread:
 def connected(connect: Callable[[], CoordinatorConnection]) -> CoordinatorConnection:
     """Connects to the driver, however long that takes.
 
-    An error would make Spark start the thread again on the same host, and end the whole epoch after some attempts,
+    An error would make Spark start the thread again, and end the whole epoch after some attempts,
     although other threads may be well. The driver sees that Spark runs the thread and that it has not connected, says
     so, and cancels it with its epoch.
 

@@ -1,1 +1,1 @@
-"""The driver and its control plane. Import its modules: status and health stay light for those who only supervise."""
+"""The driver and its control plane. Import its modules: status and health stay light for a process that supervises."""

@@ -14,7 +14,7 @@ from millrace.errors import OperationError
 def between_batches(queries: Sequence[Query], *, timeout_s: float) -> Iterator[None]:
     """Holds all queries between two batches while the body runs. Idle queries are covered too.
 
-    Locks are taken in the order of the sub-topologies, so that two barriers cannot block each other, and given back in
+    Locks are taken in the order of the sub-topologies, so that two barriers cannot block each other, and released in
     the opposite order. Spark's own ``stop`` waits for a running callback: do not stop a query inside the body.
 
     Args:
@@ -22,7 +22,7 @@ def between_batches(queries: Sequence[Query], *, timeout_s: float) -> Iterator[N
         timeout_s: longest wait for all locks together, seconds.
 
     Raises:
-        OperationError: a batch did not end in time; its query is named and every lock is given back.
+        OperationError: a batch did not end in time; its query is named and every lock is released.
     """
     deadline = time.monotonic() + timeout_s
     held: list[Query] = []

@@ -1,4 +1,4 @@
-"""What a start asks of the broker is asked again while no broker answers, up to a limit."""
+"""Retries of a start's requests to the broker: while no broker answers, up to a limit."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def retry_until_answered(
     on_wait: Callable[[BrokerUnavailableError], None],
     wait: Callable[[float], bool],
 ) -> T:
-    """Returns what ``call`` returns, once a broker answers.
+    """Returns the result of ``call`` as soon as a broker answers.
 
     An overloaded one, or one that is being started, may take a while.
 
     Args:
         call: the requests; safe to repeat.
         limit_s: how long it is repeated after the first attempt began, seconds.
-        on_wait: told of each attempt that got no answer, before the wait for the next one.
-        wait: waits so many seconds; returns whether the waiting is to end early.
+        on_wait: called after each attempt without an answer, before the wait for the next one.
+        wait: waits so many seconds; returns whether to stop retrying.
 
     Raises:
-        BrokerUnavailableError: no broker answered within the limit, or the waiting was ended; the last attempt's error.
+        BrokerUnavailableError: no broker answered within the limit, or ``wait`` stopped; the last attempt's error.
     """
     deadline = time.monotonic() + limit_s
     pause_s = _FIRST_WAIT_S

@@ -1,4 +1,4 @@
-"""Whether the changelog topics still have what the committed offsets say of them."""
+"""The check that the changelog topics still have the records that the committed offsets refer to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Changelog:
-    """A changelog topic, as the commits and as the broker have it.
+    """A changelog topic, as recorded in the commits and as found on the broker.
 
     Args:
         topic: full name.
@@ -44,7 +44,7 @@ def recorded_changelogs(
     last_ids: Mapping[str, str],
     application_id: str,
 ) -> list[Changelog]:
-    """Returns the changelogs that the committed offsets speak of; those that are an input topic as well are left out.
+    """Returns the changelogs that the committed offsets refer to, without those that are also an input topic.
 
     Args:
         admin: the cluster.
@@ -78,7 +78,7 @@ def recorded_changelogs(
 
 
 def check_changelogs(changelogs: Sequence[Changelog], application_id: str) -> None:
-    """Refuses a start with a changelog that has lost records.
+    """Refuses to start with a changelog that has lost records.
 
     The stores on disk may be whole, so nothing would be missed at first. The next host that has to restore them would
     find a part of their entries and take it for all.
@@ -115,7 +115,7 @@ def _problem(changelog: Changelog) -> str:
 def _recorded(
     admin: KafkaAdmin, part: SubTopologyLayout, topics: Mapping[str, TopicDescription]
 ) -> dict[str, dict[int, int]]:
-    """End offsets beside the committed offsets of a sub-topology's tasks, by changelog and partition."""
+    """Returns the end offsets that a sub-topology's tasks have committed, by changelog and partition."""
     partitions = {name: topic.partitions for name, topic in topics.items()}
     tasks = part.within(topics).tasks(partitions) if part.own_changelogs else ()
     if not tasks:

@@ -1,4 +1,4 @@
-"""``control.json``: where a local driver is reached, for tools on the same host."""
+"""``control.json``: the address of a local driver, for tools on the same host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from millrace.processes import ProcessIdentity
 
 
 class ControlFile(BaseModel):
-    """Content of ``control.json``.
+    """The content of ``control.json``.
 
     Args:
         pid: process id of the driver.
@@ -37,18 +37,18 @@ class ControlFile(BaseModel):
         return ProcessIdentity(self.pid, self.start_time)
 
     def write(self, path: Path) -> None:
-        """Writes atomically: a reader sees the file before or after, never half of it."""
+        """Writes the file atomically: a reader sees the old content or the new, never a part of it."""
         write_atomically(path, self.model_dump_json(indent=2).encode() + b"\n", mode=0o644)
 
     def remove_own(self, path: Path) -> None:
-        """Removes ``path`` unless a newer driver has written its own there meanwhile."""
+        """Removes ``path`` unless a newer driver has written its own file there since."""
         with contextlib.suppress(OperationError):
             if ControlFile.read(path) == self:
                 path.unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: Path) -> ControlFile:
-        """Reads ``path``.
+        """Reads the file at ``path``.
 
         Raises:
             OperationError: there is none, or it is not a control file.
@@ -67,7 +67,7 @@ QUERY_TOKEN_VARIABLE = "MILLRACE_QUERY_TOKEN"
 
 
 def new_token(path: Path, variable: str = CONTROL_TOKEN_VARIABLE) -> str:
-    """A bearer token, written to ``path`` readable by its owner only, for those who ask from this host.
+    """Returns a bearer token for clients on this host, and writes it to ``path``, readable by its owner only.
 
     Args:
         path: the file.
@@ -79,7 +79,7 @@ def new_token(path: Path, variable: str = CONTROL_TOKEN_VARIABLE) -> str:
 
 
 def read_token(path: Path) -> str:
-    """The bearer token in ``path``, without surrounding white space.
+    """Returns the bearer token in ``path``, without surrounding white space.
 
     Raises:
         ConfigurationError: the file is not there, not readable or empty.

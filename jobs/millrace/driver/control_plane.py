@@ -1,4 +1,4 @@
-"""The control plane of a driver while it lives: its server, and the files beside ``control.json`` that tell of it."""
+"""The control plane of a running driver: its server, and the files beside ``control.json`` that describe it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from millrace.driver.status import DriverIdentity
 
 @contextlib.contextmanager
 def serving(surface: ControlSurface, settings: DriverSettings, on_address: Callable[[str], None]) -> Iterator[None]:
-    """Serves while the body runs; what an earlier driver wrote of its end is removed.
+    """Serves while the body runs, and removes the file in which an earlier driver reported its end.
 
     Args:
         surface: what to show and do.
         settings: where it listens, and where its files go.
-        on_address: told at which address it listens.
+        on_address: called with the address of the server.
 
     Raises:
         ConfigurationError: the server did not come up, or the token cannot be read.

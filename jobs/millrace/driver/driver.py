@@ -1,4 +1,4 @@
-"""The driver of one application: starts it, keeps it running, tells its status, ends it."""
+"""The driver of one application: starts it, keeps it running, publishes its status, ends it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _SHORTEST_TICK_S = 0.02
 
 
 class Driver:
-    """Runs one application until it is stopped, fails for good, or a newer driver takes over.
+    """The driver of one application, until it is stopped, fails for good, or a newer driver takes over.
 
     A crash at any moment loses nothing: the next driver fences this one and goes on at the committed offsets.
 
@@ -123,12 +123,12 @@ class Driver:
                 self._publisher.close()
 
     def stop(self, reason: str = "stopped on request") -> None:
-        """Asks for a graceful stop and returns at once. From any thread, or a signal handler."""
+        """Requests a graceful stop and returns at once. May be called by any thread or signal handler."""
         self._stop_reason = self._stop_reason or reason
         self._woken.put(None)
 
     def pause(self) -> None:
-        """Lets running batches finish and processes nothing more until :meth:`resume`. From any thread.
+        """Lets running batches finish, then processes nothing more until :meth:`resume`. Thread-safe.
 
         Raises:
             DriverFencedError: a newer driver has taken over.
@@ -144,7 +144,7 @@ class Driver:
                 log.info("paused", application=self._application.application_id)
 
     def resume(self) -> None:
-        """Ends a pause. From any thread.
+        """Ends a pause. Thread-safe.
 
         Raises:
             DriverFencedError: a newer driver has taken over.
@@ -159,7 +159,7 @@ class Driver:
             log.info("resumed", application=self._application.application_id)
 
     def operate(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Does one of the named operations, one at a time. From any thread.
+        """Executes one of the named operations, one at a time. Thread-safe.
 
         Raises:
             DriverFencedError: a newer driver has taken over; what this one would answer is of the past.
@@ -182,15 +182,15 @@ class Driver:
             return answer
 
     def status(self) -> ApplicationStatus:
-        """Returns the status now."""
+        """Returns the current status."""
         return self._reporter.status()
 
     def health(self) -> Health:
-        """Returns the health now, from the same judgement that a supervisor uses."""
+        """Returns the current health, by the same rules as a supervisor's."""
         return assess(self.status(), now=time.time(), limits=self._settings.health)
 
     def before_batch(self) -> None:
-        """Publishes the status before a batch begins, unless that was done a moment ago. In the callback of a batch.
+        """Publishes the status before a batch begins, unless that was done a moment ago. Called by a batch's callback.
 
         A publication takes 30 to 65 ms, which a batch of 400 ms would feel; and it is not what protects the output: a
         newer driver fences every task before it reads an offset.
@@ -203,7 +203,7 @@ class Driver:
             self.heartbeat_now()
 
     def heartbeat_now(self) -> None:
-        """Publishes the status.
+        """Publishes the status. A failure is only logged, unless a newer driver has taken over.
 
         Raises:
             DriverFencedError: a newer driver has taken over: launch nothing more.
@@ -217,9 +217,9 @@ class Driver:
             log.warning("heartbeat not published", problem=error.message)
 
     def confirm_newest(self) -> None:
-        """Publishes the status; returns once the broker has taken it, so that no newer driver was there before.
+        """Publishes the status, and returns once the broker has confirmed that no newer driver had taken over.
 
-        For what no transactional id protects: deleting records, committing in place of others.
+        For what no transactional id protects: deleting records, committing for other tasks.
 
         Raises:
             DriverFencedError: a newer driver has taken over: launch nothing more.
@@ -239,7 +239,7 @@ class Driver:
                 return
 
     def replanned(self, prepared: Prepared) -> None:
-        """Reports what the queries are from now on, before new tasks start, since the topics have changed.
+        """Publishes the new query plans before new tasks start, since the topics have changed.
 
         Raises:
             DriverFencedError: a newer driver has taken over.
@@ -248,7 +248,7 @@ class Driver:
         self.heartbeat_now()
 
     def fail(self, error: BaseException) -> None:
-        """Ends the application with ``error``, from any thread; the first error counts, but for a fence.
+        """Ends the application with ``error``. Thread-safe; the first error counts, unless a later one is a fence.
 
         A driver that a newer one replaced stops working here and now: jobs are cancelled, queries launch and purge
         nothing more, and its process ends within ``fenced_limit_s``.
@@ -337,7 +337,7 @@ class Driver:
         self._refuse_live_members()
 
     def _with_retries(self, doing: str, call: Callable[[], T]) -> T:
-        """A step of the start, repeated while no broker answers. The status says what it waits for."""
+        """Executes a step of the start, and repeats it while no broker answers. The status says what it waits for."""
 
         def wait(seconds: float) -> bool:
             with contextlib.suppress(queue.Empty):
@@ -402,7 +402,7 @@ class Driver:
         return ExitCode.FAILED
 
     def _fence_behind(self) -> DriverFencedError | None:
-        """The fence that a failure follows from: what a replaced driver finds, its successor has done on purpose."""
+        """Returns the fence if a newer driver has taken over, which explains the failure; otherwise ``None``."""
         if not self._publisher.epoch:
             return None
         try:
@@ -414,7 +414,7 @@ class Driver:
         return None
 
     def _end_fenced(self, error: DriverFencedError) -> ExitCode:
-        """Nothing is waited for, nothing is published: everything belongs to the newer driver."""
+        """Ends without waiting or publishing: everything belongs to the newer driver."""
         self._abandon(error)
         self._reporter.set_reason(error.message, error.remedy)
         if self.lifecycle.state is _State.CREATED:
@@ -427,7 +427,7 @@ class Driver:
         return ExitCode.FENCED
 
     def _open_publisher_if_no_driver_runs(self) -> None:
-        """For a failure before older drivers were fenced: says so in the topic, unless one of them is well."""
+        """Opens the publisher for a failure before older drivers were fenced, unless one of them is alive."""
         if self._publisher.epoch:
             return
         try:
@@ -454,7 +454,7 @@ class Driver:
         return problems + self._supervisor.stop()
 
     def _move(self, state: ApplicationState, reason: str, remedy: str = "") -> None:
-        """Moves to ``state`` and publishes; a broker that is away now gets the status with the next heartbeat."""
+        """Moves to ``state`` and publishes; if no broker answers, the next heartbeat publishes it."""
         moved = self.lifecycle.move_to(state)
         if not self._reporter.set_reason(reason, remedy) and not moved:
             return
@@ -482,7 +482,7 @@ class Driver:
         self._reporter.beat()
 
     def _report_wait_reason(self) -> None:
-        """While queries start, which may take as long as it likes: why their tasks are run by no process."""
+        """Reports, while queries start, which has no time limit, why no process runs their tasks."""
         if self._supervisor is None or self.lifecycle.state is not _State.REBALANCING:
             return
         if (reason := self._supervisor.waits_for) and not self._supervisor.restarts_because:
@@ -505,7 +505,7 @@ class Driver:
             )
 
     def _until_tick_s(self) -> float:
-        """Time to the next look at idle queries, seconds: sooner than usual where a punctuation is due before."""
+        """Returns the seconds until the next tick of idle queries: sooner than usual if a punctuation is due before."""
         scheduled = [due for each in self._queries if (due := each.next_tick_s) is not None]
         return min([self._settings.tick_interval_s, *(max(due, _SHORTEST_TICK_S) for due in scheduled)])
 
@@ -557,4 +557,4 @@ class Driver:
 
 
 class _LiveMembersError(PreflightError):
-    """Another client consumes as the application's group."""
+    """Another client is a member of the application's group."""

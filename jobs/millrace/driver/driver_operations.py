@@ -1,4 +1,4 @@
-"""What can be asked of a running driver beyond stopping and pausing: named operations on its tasks, between batches."""
+"""Operations of a running driver beyond stop and pause: named operations on its tasks, between batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HeldTasks:
         self._queries = queries
 
     def run(self, action: TaskAction) -> dict[str, Any]:
-        """Has every task do something, in the worker that holds it.
+        """Makes every task execute an action, in the worker that holds it.
 
         Args:
             action: a picklable callable that takes the task; it must not write to stores.
@@ -38,10 +38,10 @@ class HeldTasks:
 
 
 class TaskGate:
-    """Lets an operation hold the tasks between two batches.
+    """A gate through which an operation holds the tasks between two batches.
 
     Args:
-        queries: gives the queries as they are now.
+        queries: returns the current queries.
         timeout_s: longest wait for running batches, seconds.
     """
 
@@ -66,7 +66,7 @@ class TaskGate:
 
     @contextmanager
     def without_purge(self) -> Iterator[None]:
-        """Deletes nothing from repartition topics while the body runs; batches continue."""
+        """Suspends the purging of repartition topics while the body runs; batches continue."""
         for query in self._queries():
             query.purges = False
         try:

@@ -1,4 +1,4 @@
-"""What a driver is given: the world around it, its settings, and how its process ends."""
+"""The options of a driver: its hooks into its surroundings, its settings, and how its process ends."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DriverHooks:
         stream_threads: the stream threads now, and that there are fewer than there are to be; none for micro-batches.
         cancel_jobs: cancels every job that runs for the application; called repeatedly once a newer driver took over.
         end_process: ends this process at once with an exit code; ``None`` where the process is not the driver's own.
-        on_restart: told of a query's death, by the number of its sub-topology.
+        on_restart: called when a query has failed, with the number of its sub-topology.
         metrics: the metrics in Prometheus' text format.
         describe: the topology as text.
         picture: the topology as SVG.

@@ -1,4 +1,4 @@
-"""``ended.json``: how a driver ended, for whoever looks after its process is gone.
+"""``ended.json``: how a driver ended, for readers after its process is gone.
 
 It says what the status topic cannot: a driver that a newer one replaced publishes nothing any more.
 """
@@ -23,7 +23,7 @@ ENDED_FILE = "ended.json"
 
 
 class ExitCode(IntEnum):
-    """How the driver's process ends."""
+    """The exit code of the driver's process."""
 
     STOPPED = 0
     FAILED = 1
@@ -31,7 +31,7 @@ class ExitCode(IntEnum):
 
 
 class Ending(BaseModel):
-    """How a driver ended."""
+    """The end of a driver: when and why, with the exit code."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -45,7 +45,7 @@ class Ending(BaseModel):
 
     @classmethod
     def of_this_process(cls, *, exit_code: int, reason: str, remedy: str) -> Ending:
-        """The end of the calling process, now."""
+        """Returns the end of the calling process, now."""
         process = ProcessIdentity.current()
         return cls(
             pid=process.pid,
@@ -58,18 +58,18 @@ class Ending(BaseModel):
         )
 
     def is_of(self, process: ProcessIdentity) -> bool:
-        """Whether it is the end of what was launched as ``process``: of itself, or of a child in its session."""
+        """Returns whether it is the end of ``process`` itself, or of a child in its session."""
         if self.pid == process.pid:
             return self.start_time == process.start_time
         return self.session == process.pid and self.start_time >= process.start_time
 
     def write(self, path: Path) -> None:
-        """Replaces the file as a whole."""
+        """Writes the file, replaced as a whole."""
         write_atomically(path, self.model_dump_json().encode(), mode=0o600)
 
     @classmethod
     def read(cls, path: Path) -> Ending | None:
-        """What the file says; ``None`` where there is none, or none that can be understood."""
+        """Reads the file; returns ``None`` if there is none, or none that can be parsed."""
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValidationError, UnicodeDecodeError):
@@ -77,7 +77,7 @@ class Ending(BaseModel):
 
 
 def write_ending(path: Path, *, exit_code: int, reason: str, remedy: str) -> None:
-    """Writes down how the calling process ends.
+    """Writes how the calling process ends.
 
     A disk that refuses it is logged, as it must not keep a driver from ending.
 

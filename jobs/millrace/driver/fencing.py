@@ -1,4 +1,4 @@
-"""What a driver does the moment it knows that a newer one has taken over, beside the thread that ends it in order."""
+"""The immediate end of a fenced driver, beside the thread that ends it in order."""
 
 from __future__ import annotations
 

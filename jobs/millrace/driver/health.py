@@ -1,4 +1,4 @@
-"""Whether an application is well: from its status alone, so that the driver and a supervisor judge alike. Pure."""
+"""The health of an application, from its status alone, so that the driver and a supervisor agree. Pure functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HealthReason(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class HealthLimits:
-    """The limits of health: how long things may take.
+    """The limits of health: the longest times that are still healthy.
 
     Args:
         heartbeat_s: longest age of the status, seconds, but at least three of the driver's own intervals.
@@ -40,9 +40,9 @@ class HealthLimits:
         start_s: longest time without progress (restores count) until the first query is active, seconds.
         broker_s: a broker that has not answered for so long is called unreachable, seconds, but at least two more than
             the driver's own interval.
-        commit_s: nothing committed for so long, while there is something to process, is called so, seconds, but at
+        commit_s: without a commit for so long, although there is input, it is called not committing, seconds, but at
             least three times the longest of the last batches, and beside the time between two commits.
-        held_back_s: so long behind an open transaction of the input is called so, seconds.
+        held_back_s: behind an open transaction of the input for so long, it is called held back, seconds.
     """
 
     heartbeat_s: float = 30.0
@@ -55,12 +55,12 @@ class HealthLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Health:
-    """A judgement.
+    """The health of an application, with the reasons.
 
     Args:
         alive: whether to leave the driver alone; ``False`` asks for a restart (or, after a stop, finds nothing to do).
         ready: whether it processes what arrives.
-        progressing: whether nothing keeps it from committing what there is to process; ``False`` is no reason to
+        progressing: whether nothing prevents it from committing its input; ``False`` is no reason to
             restart it, but one to look.
         reason: why, as a code.
         text: why, in words.
@@ -74,7 +74,7 @@ class Health:
 
 
 def assess(status: ApplicationStatus, *, now: float, limits: HealthLimits) -> Health:
-    """Judges an application.
+    """Judges the health of an application.
 
     Alive but without progress, while there has been lag (or a restore) for longer than the limit, is unhealthy: a
     driver that hangs, or a query whose batch never ends, looks well in every other way. The time counts from when the
@@ -120,7 +120,7 @@ def _unwell(reason: HealthReason, text: str) -> Health:
 
 
 def _stalled(status: ApplicationStatus, now: float, limits: HealthLimits) -> Health | None:
-    """What keeps an application that lives from committing."""
+    """Returns the reason why a live application does not commit."""
     running = status.state is ApplicationState.RUNNING
     for reason, text in (
         (HealthReason.BROKER_UNREACHABLE, _broker_is_silent(status, now, limits)),

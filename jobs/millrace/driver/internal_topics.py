@@ -1,4 +1,4 @@
-"""The internal topics of an application: what they have to be like, and what to do about those that are not."""
+"""The internal topics of an application: their required settings, and the check of those that exist."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def internal_topics(
     inputs: Collection[Mapping[str, str]] = (),
     broker_max_message_bytes: int = 0,
 ) -> list[TopicSpec]:
-    """Returns the repartition and changelog topics that there have to be.
+    """Returns the repartition and changelog topics that the application needs.
 
     Args:
         topology: the topology.
@@ -84,7 +84,7 @@ def internal_topics(
 
 
 def check_existing(admin: KafkaAdmin, specs: Collection[TopicSpec], application_id: str) -> None:
-    """Raises the limits of internal topics that were made with lower ones; refuses what would damage their records.
+    """Raises too low limits of existing internal topics; refuses topics that would damage their records.
 
     A limit that the application may not raise is logged: what it then refuses goes to the production exception handler.
 

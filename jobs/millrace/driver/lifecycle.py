@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 
 class ApplicationState(StrEnum):
-    """Where an application is in its life; each member's ``meaning`` says what an operator should take from it."""
+    """The states of an application; each member's ``meaning`` explains it to an operator."""
 
     meaning: str
 
@@ -27,7 +27,7 @@ class ApplicationState(StrEnum):
     ERROR = "ERROR", "stopped by a failure, which the reason names"
 
     def __new__(cls, value: str, meaning: str = "") -> ApplicationState:
-        """A member equal to ``value`` that carries its ``meaning``."""
+        """Creates a member equal to ``value`` that carries its ``meaning``."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.meaning = meaning
@@ -35,17 +35,17 @@ class ApplicationState(StrEnum):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the application does nothing any more and will not by itself."""
+        """Whether the application has ended, and will not start by itself."""
         return self in {ApplicationState.NOT_RUNNING, ApplicationState.ERROR}
 
     @property
     def is_ending(self) -> bool:
-        """Whether the application is on its way to an end."""
+        """Whether the application is about to end."""
         return self in {ApplicationState.PENDING_SHUTDOWN, ApplicationState.PENDING_ERROR}
 
     @property
     def is_working(self) -> bool:
-        """Whether batches run, or will when tasks are placed."""
+        """Whether batches run, or will run once the tasks are assigned."""
         return self in {ApplicationState.REBALANCING, ApplicationState.RUNNING}
 
 
@@ -65,7 +65,7 @@ TRANSITIONS = MappingProxyType(
 
 
 class Lifecycle:
-    """The state of one application. Safe to use from any thread."""
+    """The current state of one application. Thread-safe."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition(threading.RLock())
@@ -73,12 +73,12 @@ class Lifecycle:
 
     @property
     def state(self) -> ApplicationState:
-        """The state now."""
+        """The current state."""
         with self._condition:
             return self._state
 
     def move_to(self, new: ApplicationState) -> bool:
-        """Moves to ``new``.
+        """Moves to the state ``new``.
 
         Returns:
             Whether the state changed: moving to the state that already is does nothing.

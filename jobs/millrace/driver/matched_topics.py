@@ -1,4 +1,4 @@
-"""The topics that the patterns of a topology stand for (KIP-105): asked of the broker when an application starts.
+"""The topics that match the patterns of a topology (KIP-105), read from the broker when an application starts.
 
 What looks at an application that runs, or has run, takes those that it reads: a topic that was created since then
 belongs to it from its next start on. Topologies without patterns cost no request.
@@ -18,7 +18,7 @@ from millrace.topology.topology import FrozenTopology
 
 
 def with_topics_to_read(topology: FrozenTopology, config: StreamsConfig) -> FrozenTopology:
-    """Returns the topology with all topics that its patterns match now: what the next start reads.
+    """Returns the topology with all topics that its patterns match now, which the next start reads.
 
     Raises:
         BrokerUnavailableError: no broker answers.
@@ -30,7 +30,7 @@ def with_topics_to_read(topology: FrozenTopology, config: StreamsConfig) -> Froz
 
 
 def with_topics_at_start(topology: FrozenTopology, config: StreamsConfig) -> FrozenTopology:
-    """Works like :func:`with_topics_to_read`, but waits for a broker as the other steps of a start do.
+    """Returns the same as :func:`with_topics_to_read`, and retries while no broker answers, as every start does.
 
     Raises:
         BrokerUnavailableError: no broker has answered within ``default.api.timeout.ms``.
@@ -42,7 +42,7 @@ def with_topics_at_start(topology: FrozenTopology, config: StreamsConfig) -> Fro
         return False
 
     def leave_to_the_log(_: BrokerUnavailableError) -> None:
-        """The log has it."""
+        """Does nothing: the retry is in the log."""
 
     return retry_until_answered(
         lambda: with_topics_to_read(topology, config),
@@ -53,7 +53,7 @@ def with_topics_at_start(topology: FrozenTopology, config: StreamsConfig) -> Fro
 
 
 def with_topics_read(topology: FrozenTopology, config: StreamsConfig) -> FrozenTopology:
-    """Returns the topology with those of the matched topics in which the application has committed.
+    """Returns the topology with the matched topics in which the application has committed.
 
     Before its first commit these are all.
 

@@ -1,4 +1,4 @@
-"""The control plane's page for people."""
+"""The control plane's HTML page."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _THREADS = Template("""<h2>Stream threads</h2>
 
 
 def page(status: ApplicationStatus, health: Health) -> str:
-    """Returns state, queries, tasks and lag of an application as HTML, every text escaped."""
+    """Returns the HTML page with state, queries, tasks and lag of an application, every text escaped."""
     queries = [
         _row(
             number,

@@ -1,4 +1,4 @@
-"""A thread that does one thing again and again until it is stopped."""
+"""A thread that repeats an action until it is stopped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Periodic:
-    """Calls ``action`` every ``interval_s`` seconds in a daemon thread of its own, the first time one interval on.
+    """A daemon thread that calls ``action`` every ``interval_s`` seconds, first after one interval.
 
     Args:
         name: the thread's name.

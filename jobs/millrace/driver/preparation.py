@@ -1,4 +1,4 @@
-"""From a topology and what the broker has to query plans: internal topics, starting offsets, sizes."""
+"""The preparation of a start: query plans, internal topics and starting offsets, from the topology and the broker."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _DEFAULT_TOMBSTONE_RETENTION_MS = 86_400_000
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """The facts about an application's topics and offsets once older attempts are fenced.
+    """The facts about an application's topics and offsets after older attempts were fenced.
 
     Args:
         plans: one for each sub-topology.
@@ -63,12 +63,12 @@ class Preparation:
 
 
 class Preparer:
-    """Prepares the start of an application.
+    """The preparation of an application's start.
 
     Args:
         config: its configuration.
         topology: its topology.
-        discards_state: whether stores that a changed topology does not have any more may be left behind.
+        discards_state: whether a changed topology may abandon stores that it no longer has.
     """
 
     def __init__(self, config: StreamsConfig, topology: FrozenTopology, *, discards_state: bool = False) -> None:
@@ -79,7 +79,7 @@ class Preparer:
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
     def check_topics(self) -> None:
-        """Checks that every topic that is not the application's own exists.
+        """Checks that every topic exists that Millrace does not create itself.
 
         Raises:
             BrokerUnavailableError: no broker answers.
@@ -88,7 +88,7 @@ class Preparer:
         self._described_external()
 
     def internal_topics(self) -> list[TopicSpec]:
-        """Returns what the internal topics are to look like over the topics that there are.
+        """Returns the internal topics that the application needs, given the existing topics.
 
         Raises:
             PreflightError: topics that are not the application's own are missing.
@@ -96,7 +96,7 @@ class Preparer:
         return self._internal_specs(self._described_external())
 
     def prepare_topics(self) -> dict[str, TopicDescription]:
-        """Creates the internal topics that are missing; returns all topics that the application reads or writes.
+        """Creates missing internal topics; returns all topics that the application reads or writes.
 
         Raises:
             PreflightError: topics that are not the application's own are missing, or an internal one has another
@@ -113,7 +113,7 @@ class Preparer:
         driver: tuple[int, str] = (0, ""),
         confirm: Callable[[], None] = lambda: None,
     ) -> Preparation:
-        """Creates internal topics, decides where to start, and commits the start of partitions that are new.
+        """Creates internal topics, decides the starting offsets, and commits those of new partitions.
 
         A crash midway is harmless: everything here finds its own traces and goes on.
 
@@ -167,7 +167,7 @@ class Preparer:
         commits: Mapping[TopicPartition, CommittedOffset],
         last: ApplicationStatus | None,
     ) -> tuple[dict[TopicPartition, Start], Mapping[TopicPartition, CommittedOffset]]:
-        """Where each partition starts, and the commits that say so.
+        """Returns the start of each partition, and the commits that it was decided from.
 
         Offsets that are not in the log are read again before that is said: an attempt of the driver before may have
         committed, and what it had processed may have been deleted, after they were read.
@@ -194,7 +194,7 @@ class Preparer:
         return found
 
     def _check_topology(self, last: ApplicationStatus | None) -> None:
-        """Refuses a topology that would misread or leave behind what the one before it has stored.
+        """Refuses a topology that would misread or abandon the state of the one before it.
 
         Raises:
             TopologyError: lists the stores and topics.
@@ -220,7 +220,7 @@ class Preparer:
         return sorted(names)
 
     def _internal_specs(self, external: Mapping[str, TopicDescription]) -> list[TopicSpec]:
-        """The repartition and changelog topics that there have to be."""
+        """Returns the repartition and changelog topics that the application needs."""
         names = sorted(self._topology.external_inputs)
         return internal_topics(
             self._topology,
@@ -231,7 +231,7 @@ class Preparer:
         )
 
     def _internal_topics(self, specs: list[TopicSpec]) -> dict[str, TopicDescription]:
-        """Creates those that are missing, checks the others, and returns all."""
+        """Creates the missing internal topics, checks the others, and returns all."""
         created = self._admin.create_missing(specs)
         if created:
             log.info("internal topics created", application=self._config.application_id, topics=created)
@@ -314,7 +314,7 @@ class Preparer:
         ]
 
     def _sign_again(self, topic_partitions: list[TopicPartition], last: ApplicationStatus, run_id: int) -> None:
-        """Signs the committed offsets with this run, so that a task of an older topology that is opened late refuses.
+        """Signs the committed offsets again with this run, so that a late task of an older topology refuses to start.
 
         Fencing alone would not keep it out: with another number it has a transactional id that no task takes over
         any more, and it would process input beside the task that reads it now.
@@ -338,7 +338,7 @@ class Preparer:
         commits: Mapping[TopicPartition, CommittedOffset],
         run_id: int,
     ) -> None:
-        """Commits, signed, the start of partitions that have no committed offset, so that tasks always find one."""
+        """Commits, signed, the start of partitions without a committed offset, so that tasks always find one."""
         tasks = [task.inputs for task in self._layout(topics).tasks.values()]
         new = commits_of_new_partitions(tasks, starts, commits, run=run_id)
         if not new:
@@ -395,7 +395,7 @@ class Preparer:
 def _global_store(
     part: GlobalStore, topics: Mapping[str, TopicDescription], settings: Mapping[str, Mapping[str, str]]
 ) -> GlobalStoreSpec:
-    """A global store over its topic as it is now."""
+    """Returns the specification of a global store over its topic as it is now."""
     own = settings[part.topic]
     is_compacted = "compact" in own.get("cleanup.policy", "")
     return GlobalStoreSpec(

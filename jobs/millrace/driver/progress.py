@@ -1,4 +1,4 @@
-"""Lag, and whether a query moves: what its progress says next to the ends of its input. Pure."""
+"""The lag and the progress of a query, from its positions and the ends of its input. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millrace.topology.topic_partition import TopicPartition
 def lag_by_partition(
     positions: Mapping[TopicPartition, int], end_offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Records behind, never negative; a partition without a position or an end has no lag rather than a wrong one.
+    """Returns the lag in records, never negative, of each partition whose position and end are both known.
 
     Read the positions before the ends: the other way round a fast query seems to be ahead of its input.
     """
@@ -31,7 +31,7 @@ def input_ends(
     *,
     now: float,
 ) -> dict[TopicPartition, InputEnd]:
-    """Returns both ends of each input partition, and since when the application waits between them.
+    """Returns both ends of each input partition, and since when the application waits for an open transaction.
 
     It waits where it has read everything up to the last stable offset, and an open transaction keeps that from moving.
     One that moves, however little, begins the time again: upstream's next transaction is another one.
@@ -64,7 +64,7 @@ def observe(
     restarts: int,
     now: float,
 ) -> SubTopologyStatus:
-    """Returns the status of a query that follows ``before``.
+    """Returns the status of a query, the one after ``before``.
 
     Args:
         before: the observation before, ``None`` for the first.

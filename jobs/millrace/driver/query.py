@@ -1,4 +1,4 @@
-"""What the driver needs of a streaming query; ``millrace.spark`` has the real one."""
+"""The driver's interface to a streaming query, which ``millrace.spark`` implements."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ log = structlog.get_logger(__name__)
 
 
 class BatchLock(Protocol):
-    """A lock that its thread may take again, see :class:`threading.RLock`."""
+    """A reentrant lock, see :class:`threading.RLock`."""
 
     def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:
-        """Takes it, and returns whether that succeeded within ``timeout`` seconds."""
+        """Acquires the lock; returns whether that succeeded within ``timeout`` seconds."""
 
     def release(self) -> None:
-        """Gives it back."""
+        """Releases the lock."""
 
 
 class Query(Protocol):
@@ -43,7 +43,7 @@ class Query(Protocol):
 
     @property
     def lock(self) -> BatchLock:
-        """Held by the query during a batch. One that is taken without waiting may not keep a batch from beginning."""
+        """The lock that the query holds during a batch. Acquired without blocking, it may not prevent a new batch."""
 
     @property
     def is_active(self) -> bool:
@@ -51,23 +51,23 @@ class Query(Protocol):
 
     @property
     def exception(self) -> BaseException | None:
-        """Why the query failed; ``None`` while it runs or after it was stopped."""
+        """The error of the query; ``None`` while it runs or after it was stopped."""
 
     @property
     def progress(self) -> QueryProgress:
-        """How far it has come; survives restarts of the query."""
+        """The progress of the query; it survives restarts of the query."""
 
     purges: bool
     """Whether what is processed may be deleted from repartition topics; set by an operation that still reads it."""
 
     def start(self) -> None:
-        """Starts with a new Spark checkpoint at the group's committed offsets; returns once the query is started."""
+        """Starts with a new Spark checkpoint at the group's committed offsets; returns once the query has started."""
 
     def request_stop(self) -> None:
-        """Makes callbacks return at once from now on."""
+        """Makes all further callbacks return at once."""
 
     def abandon(self, error: DriverFencedError) -> None:
-        """Stops launching, purging and starting, since a newer driver took over.
+        """Makes the query launch, purge and start nothing more, since a newer driver took over.
 
         It takes no lock and returns at once.
         """
@@ -76,13 +76,13 @@ class Query(Protocol):
         """Stops the query; must not be called inside a callback, which Spark would wait for."""
 
     def pause(self) -> None:
-        """Makes callbacks process nothing from now on."""
+        """Makes callbacks process nothing until :meth:`resume`."""
 
     def resume(self) -> None:
         """Ends :meth:`pause`."""
 
     def run_on_tasks(self, action: TaskAction) -> dict[str, object]:
-        """Has every task do something between two batches, in the worker that holds it; needs the lock.
+        """Makes every task execute an action between two batches, in the worker that holds it; needs the lock.
 
         Args:
             action: a picklable callable that takes the task; it must not write to stores.
@@ -93,10 +93,10 @@ class Query(Protocol):
 
     @property
     def next_tick_s(self) -> float | None:
-        """Seconds until something is due by the wall clock; ``None`` where nothing is scheduled."""
+        """Seconds until the next wall-clock punctuation is due; ``None`` if none is scheduled."""
 
     def tick(self) -> None:
-        """Runs the task code without rows where that is due: punctuations, commits of input without records.
+        """Runs the tasks without input if that is due: punctuations, and commits of input without records.
 
         Called about once a second, or when ``next_tick_s`` says, while no batch runs, so that it must return soon
         where nothing is due.
@@ -104,7 +104,7 @@ class Query(Protocol):
 
 
 def is_alive(query: Query) -> bool:
-    """Returns whether the streaming query runs; one that cannot even be asked, since its engine is gone, does not."""
+    """Returns whether the streaming query runs; ``False`` if its engine is gone and cannot answer."""
     try:
         return query.is_active
     except Exception as error:
@@ -113,7 +113,7 @@ def is_alive(query: Query) -> bool:
 
 
 def cause_of_death(query: Query) -> BaseException | None:
-    """Returns why the query failed, or why it cannot be asked."""
+    """Returns the error of the query, or the error with which its engine failed to answer."""
     try:
         return query.exception
     except Exception as error:

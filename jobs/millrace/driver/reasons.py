@@ -1,4 +1,4 @@
-"""Why something failed, in one line: for statuses and messages, which are no place for a stack trace."""
+"""The reason of a failure in one line, without a stack trace, for statuses and messages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _NAMED = re.compile(r"^(?:Caused by: )?(?:[\w$]+[.])*([\w$]*(?:Error|Exception|I
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns the kind of an error and what it says, without the traces that errors of Spark carry in their text.
+    """Returns the type and message of an error, without the stack traces that errors of Spark have in their text.
 
-    A trace ends with what was first: the last line that names an error, in Java's as ``Caused by``, in Python's behind
+    A trace ends with what was first: the last line that names an error, in Java's as ``Caused by``, in Python's after
     the calls.
     """
     if isinstance(error, MillraceError):

@@ -1,4 +1,4 @@
-"""The driver's report: puts the application's status together and publishes it."""
+"""The driver's reporter: builds the application's status and publishes it."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ class Publisher(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Number of this driver; 0 before :meth:`open`."""
+        """The epoch of this driver; 0 before :meth:`open`."""
 
     def peek(self) -> ApplicationStatus | None:
-        """Returns the application's last status; fences no process."""
+        """Returns the application's last status; fences no driver."""
 
     def open(self) -> ApplicationStatus | None:
-        """Fences older drivers, takes the next epoch, returns the last status."""
+        """Fences older drivers, takes the next epoch, and returns the last status."""
 
     def publish(self, status: ApplicationStatus) -> None:
         """Writes the status; raises ``DriverFencedError`` once a newer driver has taken over."""
 
     def close(self) -> None:
-        """Gives everything back. Idempotent."""
+        """Closes the producer. Idempotent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Application:
-    """The facts about an application that do not change while a driver lives.
+    """The facts about an application that do not change while its driver runs.
 
     Args:
         application_id: name of the application.
@@ -66,7 +66,7 @@ class Application:
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """The facts that are known once older attempts are fenced and the committed offsets are read.
+    """The facts that are known after older attempts were fenced and the committed offsets were read.
 
     Args:
         queries: the queries to run, not started.
@@ -88,11 +88,11 @@ class Prepared:
 
 
 class StatusReporter:
-    """Builds :class:`ApplicationStatus` from what queries say, and publishes it. Safe to use from any thread.
+    """The reporter that builds an :class:`ApplicationStatus` from the queries' progress and publishes it. Thread-safe.
 
     Args:
         application: what does not change.
-        lifecycle: gives the state.
+        lifecycle: the state of the application.
         publisher: where the status goes.
         heartbeat_interval_ms: stated in the record, so that readers know when a heartbeat is overdue.
         end_offsets: last stable offsets of all input partitions now.
@@ -141,23 +141,23 @@ class StatusReporter:
 
     @property
     def prepared(self) -> Prepared | None:
-        """What was given to :meth:`set_prepared`."""
+        """The facts that :meth:`set_prepared` was called with."""
         return self._prepared
 
     def set_reason(self, reason: str, remedy: str = "") -> bool:
-        """Sets why the application is in its state, and what to do; returns whether that is new."""
+        """Sets why the application is in its state, and the remedy; returns whether either is new."""
         with self._lock:
             news = (self._reason, self._remedy) != (reason, remedy)
             self._reason, self._remedy = reason, remedy
             return news
 
     def set_control_address(self, address: str) -> None:
-        """Sets the address at which the control plane listens."""
+        """Sets the address of the control plane."""
         with self._lock:
             self._control_address = address
 
     def set_paused(self, *, paused: bool) -> None:
-        """Sets whether the application is paused; lag that a pause made counts from its end."""
+        """Sets whether the application is paused; lag from a pause is counted from the pause's end."""
         with self._lock:
             self._paused = paused
             self._observed = {
@@ -165,7 +165,7 @@ class StatusReporter:
             }
 
     def set_previous(self, previous: ApplicationStatus | None) -> None:
-        """Sets the last status of an older driver: until :meth:`set_prepared`, its ids and offsets are carried over.
+        """Sets the last status of an older driver: until :meth:`set_prepared`, its ids and offsets are published.
 
         Should this driver die before it has fenced those ids, the next one still finds them.
         """
@@ -173,28 +173,28 @@ class StatusReporter:
             self._previous = previous
 
     def set_prepared(self, prepared: Prepared) -> None:
-        """Sets the queries and where they start."""
+        """Sets the queries and their starting offsets."""
         with self._lock:
             self._prepared = prepared
             self._positions = {key: offset for each in prepared.offsets.values() for key, offset in each.items()}
 
     def set_restarts(self, sub_topology: int, restarts: int) -> None:
-        """Restarts of a query without progress."""
+        """Sets the number of restarts of a query without progress."""
         with self._lock:
             self._restarts[sub_topology] = restarts
 
     def broker_answered(self) -> None:
-        """Notes that a broker has just answered the driver."""
+        """Records that a broker has just answered the driver."""
         with self._lock:
             self._answered_at = self._clock()
 
     def pulse(self) -> None:
-        """Notes that the driver is alive, whether or not the broker can be told."""
+        """Records that the driver is alive, even if it cannot publish that."""
         with self._lock:
             self._beat_at = self._clock()
 
     def beat(self) -> None:
-        """Refreshes the ends of the inputs, then publishes. The heartbeat thread's part.
+        """Refreshes the ends of the inputs, then publishes. Called by the heartbeat thread.
 
         Raises:
             DriverFencedError: a newer driver has taken over.
@@ -214,7 +214,7 @@ class StatusReporter:
         self.publish()
 
     def publish(self) -> None:
-        """Publishes the status as it is now. Raises as :meth:`beat`."""
+        """Publishes the current status. Raises as :meth:`beat`."""
         # Built under the lock that orders publications, so that a slow thread cannot write an older state last.
         with self._publishing:
             if self._publisher.epoch:
@@ -228,7 +228,7 @@ class StatusReporter:
         return time_awake_or_asleep() - self._published_at
 
     def status(self) -> ApplicationStatus:
-        """Returns the status now; its ``updated_at`` is the last heartbeat's, as the judgement of health needs it."""
+        """Returns the current status; its ``updated_at`` is the last heartbeat's, from which health is judged."""
         progresses = self._refresh_positions()
         threads, shortage = self._stream_threads()
         with self._lock:
@@ -317,7 +317,7 @@ class StatusReporter:
 
 
 def _published(status: ApplicationStatus, now: float) -> ApplicationStatus:
-    """As the topic gets it: only partitions whose two ends differ, so that the record of thousands stays small."""
+    """Returns the status for the topic: input ends only where the two differ, which keeps the record small."""
     ends = {
         topic: differing
         for topic, of_topic in status.input_ends.items()
@@ -329,7 +329,7 @@ def _published(status: ApplicationStatus, now: float) -> ApplicationStatus:
 
 
 def time_awake_or_asleep() -> float:
-    """Returns the seconds of a clock that also goes on while the host is suspended, where the system has one."""
+    """Returns the seconds of a clock that also runs while the host is suspended, if the system has one."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 

@@ -1,4 +1,4 @@
-"""When a failed query starts again: exponential backoff that progress resets, and a limit of attempts. Pure."""
+"""The restarts of a failed query: exponential backoff that progress resets, and a limit of attempts. Pure functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NEVER_RETRIED = (
 
 @dataclass(frozen=True, kw_only=True)
 class RestartPolicy:
-    """The policy of restarts: how long to wait before each.
+    """The policy of restarts: the backoff, and the limit of attempts.
 
     Args:
         initial_s: wait before the first restart, seconds.
@@ -65,14 +65,14 @@ class RestartHistory:
 
 @dataclass(frozen=True, kw_only=True)
 class Restart:
-    """The answer to a death: start again after ``wait_s`` seconds."""
+    """A planned restart of a failed query, after ``wait_s`` seconds."""
 
     wait_s: float
     history: RestartHistory
 
 
 def next_restart(history: RestartHistory, batches: int, policy: RestartPolicy) -> Restart | None:
-    """Returns what to do about a query that has just failed.
+    """Returns the restart of a query that has just failed.
 
     Args:
         history: as of its death before, or a new one.
@@ -90,7 +90,7 @@ def next_restart(history: RestartHistory, batches: int, policy: RestartPolicy) -
 
 
 def permanent_cause(error: BaseException | None) -> BaseException | None:
-    """Returns the first error in the chain of causes that a restart would only repeat, or ``None``."""
+    """Returns the first error in the chain of causes that a restart would only repeat; ``None`` if there is none."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

@@ -1,4 +1,4 @@
-"""Runs one application in this process: the broker, Spark, the control plane and the metrics put together."""
+"""The run of one application in this process: connects the broker, Spark, the control plane and the metrics."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def run_application(
         topology: its topology.
         start: the session that :func:`millrace.spark.session.open_session` opens; it is stopped in the end.
         run_directory: where ``control.json`` and the control token go.
-        discards_state: whether a changed topology may leave stores behind that the one before it had.
+        discards_state: whether a changed topology may abandon stores that it no longer has.
         owns_process: whether this process is the driver's own: once a newer driver has taken over, it is ended within
             two seconds, whatever its threads wait for.
 
@@ -97,7 +97,7 @@ def run_application(
 
 
 class _Run:
-    """The parts of a running application and what flows between them."""
+    """The parts of a running application, and the data that flows between them."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class _Run:
             )
 
     def _fence_tasks(self, tasks: Sequence[str]) -> None:
-        """Takes the transactional ids of tasks over, whose stream thread went away."""
+        """Fences tasks whose stream thread is gone, by taking over their transactional ids."""
         # A driver that slept would take its successor's ids back.
         self._driver.confirm_newest()
         specs = [query.plan.task_spec(number) for query in self._queries for number in range(query.plan.tasks)]
@@ -279,7 +279,7 @@ class _Run:
         )
 
     def _replan(self, sub_topology: int) -> QueryPlan:
-        """The plan of a query whose input has new partitions; called by the query that starts again."""
+        """Returns the new plan of a query whose input has new partitions; called by the query as it restarts."""
         preparation = self._preparation(self._driver.status())
         self._prepared = self._as_prepared(preparation)
         # Before any task of a new partition starts, so that the next driver knows whom to fence.
@@ -287,7 +287,7 @@ class _Run:
         return self._with_reports(next(each for each in preparation.plans if each.sub_topology.number == sub_topology))
 
     def _with_reports(self, plan: QueryPlan) -> QueryPlan:
-        """The plan, with the address for what tasks report outside their results."""
+        """Returns the plan with the address for task reports outside of batch results."""
         if self._reports is None:
             # Only a session knows at which address workers reach its driver.
             self._reports = TaskReports(
@@ -389,7 +389,7 @@ class _Run:
         return self._metrics.exposition()
 
     def _show_progress(self, status: ApplicationStatus, *, now: float) -> None:
-        """What readers of the status see, as metrics: when something was heard last, and what holds the input back."""
+        """Sets the metrics of times and input ends that readers of the status see too."""
         self._metrics.set_heard(
             broker_answered_at=status.broker_answered_at,
             last_commits={
@@ -414,7 +414,7 @@ class _Run:
 
 
 def _end_process(code: int) -> None:
-    """Ends this process and the Python workers that it brought along; Spark's virtual machine ends with it.
+    """Ends this process and its Python workers; Spark's virtual machine ends with it.
 
     Workers first: one that has just been handed a batch goes on with it until its machine notices that it is alone.
     """

@@ -1,4 +1,4 @@
-"""The driver's part of a savepoint: all tasks at one moment between batches, and what waits between sub-topologies.
+"""The driver's part of a savepoint: the state of all tasks at one moment, and unprocessed repartition records.
 
 While the tasks are held, each makes a checkpoint of its stores in hard links, and the offsets and ends of logs are
 read. Then the batches go on; what waits in repartition topics is copied meanwhile, and nothing of it is purged before
@@ -75,7 +75,7 @@ class UnprocessedRecords(_Model):
 
 
 class Checkpoints(_Model):
-    """The whole application at one moment; the files are in ``directory``, one directory for each task."""
+    """The checkpoints of the whole application at one moment: ``directory`` has one directory for each task."""
 
     directory: str
     at: float = Field(description="When, seconds since the epoch.")
@@ -89,7 +89,7 @@ class Checkpoints(_Model):
 
 
 class ApplicationPoint:
-    """Describes an application at a moment at which none of its tasks works.
+    """A description of an application at a moment at which none of its tasks works.
 
     Args:
         config: its configuration.
@@ -103,12 +103,12 @@ class ApplicationPoint:
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
     def directory(self, savepoint: str) -> Path:
-        """Returns where the checkpoints of a savepoint are until they are copied."""
+        """Returns the directory of a savepoint's checkpoints, from which they are copied."""
         state = StateDirectory(Path(self._config.state_dir).absolute())
         return state.application(self._config.application_id) / CHECKPOINTS_DIRECTORY / savepoint
 
     def input_topics(self) -> dict[str, TopicDescription]:
-        """Returns the topics that the application reads, its own included.
+        """Returns the topics that the application reads, its internal ones included.
 
         Raises:
             StateError: one is missing.
@@ -123,11 +123,11 @@ class ApplicationPoint:
         return found
 
     def layout(self, topics: Mapping[str, TopicDescription]) -> TopologyLayout:
-        """Returns the tasks over the topics that they read."""
+        """Returns the tasks over the input topics."""
         return TopologyLayout(self._names, {name: topic.partitions for name, topic in topics.items()})
 
     def describe(self, directory: Path, held: Mapping[str, Mapping[TopicPartition, int]]) -> Checkpoints:
-        """Returns the offsets and logs now, while nothing moves.
+        """Returns the current offsets and log ends; no task may work meanwhile.
 
         Args:
             directory: where the checkpoints are.
@@ -193,7 +193,7 @@ class ApplicationPoint:
         )
 
     def with_unprocessed(self, point: Checkpoints) -> Checkpoints:
-        """Copies what waits in repartition topics between the committed offsets and the ends of then.
+        """Copies the unprocessed records of repartition topics, from the committed offsets to the recorded ends.
 
         Raises:
             OffsetOutOfRangeError: some of it was purged meanwhile.
@@ -215,7 +215,7 @@ class ApplicationPoint:
         return point.model_copy(update={"waiting": unprocessed})
 
     def _settled_ends(self, topic_partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Ends of topics that only this application writes, all transactions included.
+        """Returns the ends of topics that only this application writes, all transactions included.
 
         A commit is acknowledged before its marker is in the log, so the last stable offset may still lie before it.
         """
@@ -250,7 +250,7 @@ class ApplicationPoint:
 
 
 class TakeSavepoint:
-    """The operation of a running driver.
+    """The driver operation that makes the checkpoints of a savepoint.
 
     Args:
         config: the application's configuration.

@@ -26,7 +26,7 @@ from millrace.errors import ConfigurationError, MillraceError
 
 @dataclass(frozen=True, kw_only=True)
 class ControlSurface:
-    """The surface of the control server; every callable may be called from any thread.
+    """The callables that the control server offers; every one may be called by any thread.
 
     Args:
         status: the application's status now.
@@ -52,7 +52,7 @@ class ControlSurface:
 
 
 class ControlServer:
-    """Serves a :class:`ControlSurface` on ``host:port``.
+    """An HTTP server of a :class:`ControlSurface` on ``host:port``.
 
     ``GET /health/live`` and ``/health/ready`` answer 200 or 503 with the reason; ``/metrics``, ``/status``, ``/tasks``,
     ``/topology`` (text, or JSON where the request accepts only that), ``/topology.svg`` and ``/`` show; ``POST /stop``,
@@ -80,14 +80,14 @@ class ControlServer:
 
     @property
     def address(self) -> str:
-        """``http://host:port`` that it listens on; empty before :meth:`start`."""
+        """``http://host:port`` of the server; empty before :meth:`start`."""
         if self._socket is None:
             return ""
         host, port = self._socket.getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def start(self, timeout_s: float = 10.0) -> None:
-        """Listens and serves from now on.
+        """Starts to listen and serve.
 
         Raises:
             ConfigurationError: the address is taken or is not this host's, or the server did not come up.
@@ -119,7 +119,7 @@ class ControlServer:
             raise ConfigurationError(f"The control plane did not come up within {timeout_s:g} s.")
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Answers what has been asked, then ends. Idempotent."""
+        """Answers the requests in progress, then stops. Idempotent."""
         if self._server is not None and self._thread is not None:
             self._server.should_exit = True
             self._thread.join(timeout_s)
@@ -198,7 +198,7 @@ class ControlServer:
             return _json({"error": error.message, "remedy": error.remedy}, 409)
 
     def _refusal(self, request: Request) -> Response | None:
-        """The answer to a request without the token."""
+        """Returns the answer to a request without the token; ``None`` if it has the token."""
         given = request.headers.get("authorization", "")
         if hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
             return None
@@ -222,7 +222,7 @@ class ControlServer:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the driver, and says when it listens."""
+    """A uvicorn server that leaves signals to the driver, and reports when it listens."""
 
     def __init__(self, config: uvicorn.Config, started: threading.Event) -> None:
         super().__init__(config)
@@ -235,7 +235,7 @@ class _Server(uvicorn.Server):
 
 
 def tasks_of(status: ApplicationStatus) -> dict[str, dict[str, Any]]:
-    """Returns state, worker, stream thread and restore of each task, by task id."""
+    """Returns the state, worker, stream thread and restoration of each task, by task id."""
     threads = {task: each.slot for each in status.stream_threads for task in each.tasks}
     return {
         task: {

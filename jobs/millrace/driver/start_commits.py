@@ -1,4 +1,4 @@
-"""What is committed before the tasks start, so that each finds a signed offset for every partition it reads. Pure."""
+"""The commits before the tasks start, so that each finds a signed offset for every partition it reads. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def commits_of_new_partitions(
     *,
     run: int,
 ) -> dict[TopicPartition, tuple[int, str]]:
-    """Returns the offset and metadata to commit for the tasks that have partitions without a committed offset.
+    """Returns the commits, offset and metadata, for tasks with a partition that has no committed offset.
 
     Others are left out.
 
@@ -64,7 +64,7 @@ def commits_of_new_partitions(
 def commits_of_new_run(
     commits: Mapping[TopicPartition, CommittedOffset], *, run: int
 ) -> dict[TopicPartition, tuple[int, str]]:
-    """Returns the same offsets signed by a new run, as a task of an older one finds them.
+    """Returns the same offsets, signed by a new run, so that a task of an older run finds them.
 
     Foreign commits are left out.
     """
@@ -78,6 +78,6 @@ def commits_of_new_run(
 
 
 def number_of_run(commits: Mapping[TopicPartition, CommittedOffset], *, epoch: int) -> int:
-    """Returns the number of a new run: the driver's epoch, or a higher one if the status topic was lost."""
+    """Returns the number of a new run: the driver's epoch, or more if the status topic was lost."""
     signatures = [Signature.of({topic_partition: commit}) for topic_partition, commit in commits.items()]
     return max([epoch, *(signature.run + 1 for signature in signatures if signature is not None)])

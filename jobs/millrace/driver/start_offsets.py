@@ -1,4 +1,4 @@
-"""Where each input partition starts, or why it must not: decided from what the broker and the last run left. Pure."""
+"""The starting offset of each input partition, or the reason why none is safe, from broker and last run. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class InputTopic:
 
 @dataclass(frozen=True, kw_only=True)
 class ChangelogTopic:
-    """A topic that backs a store, as the broker has it.
+    """A changelog topic of a store, as the broker has it.
 
     Args:
         name: full name.
@@ -63,7 +63,7 @@ class SubTopologyInputs:
 
     @property
     def tasks(self) -> int:
-        """Number of tasks: that of the topic with the most partitions."""
+        """Number of tasks: the number of partitions of the largest input topic."""
         return max(len(topic.ends) for topic in self.topics)
 
 
@@ -82,7 +82,7 @@ class StartCandidate:
 
 @dataclass(frozen=True, kw_only=True)
 class LastRun:
-    """The run before, as the status topic has it.
+    """The previous run, as the status topic has it.
 
     Args:
         offsets: mirror of the committed offsets.
@@ -105,7 +105,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True)
 class Start:
-    """The start of a partition, and why it is there."""
+    """The starting offset of a partition, and its origin."""
 
     offset: int
     origin: Origin
@@ -118,7 +118,7 @@ def starting_offsets(
     *,
     application_id: str,
 ) -> dict[TopicPartition, Start]:
-    """Returns where each input partition starts.
+    """Returns the start of each input partition.
 
     A committed offset of ours that is inside the log is taken. ``auto.offset.reset`` decides only for a topic that the
     application never read. A partition that a stateless sub-topology did not have in the run before starts at its first

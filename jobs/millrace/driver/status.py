@@ -1,4 +1,4 @@
-"""What a driver tells the world about its application: the record in ``_millrace-status`` and in ``/status``."""
+"""The status of an application: the record in ``_millrace-status``, and the answer of ``/status``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _StatusModel(BaseModel):
 
 
 class DriverIdentity(_StatusModel):
-    """The identity of a driver's process: the same one only if host, pid and start time all match."""
+    """The identity of a driver's process: equal only if host, pid and start time all match."""
 
     host: str = Field(description="Host name.")
     pid: int = Field(description="Process id.")
@@ -68,7 +68,7 @@ class SubTopologyStatus(_StatusModel):
     )
 
     def restore_eta_s(self, task: str) -> float | None:
-        """Returns the seconds until a task is restored at its rate.
+        """Returns the seconds until a task is restored, at its current rate.
 
         It is ``None`` where nothing remains or the rate is not known.
         """
@@ -99,7 +99,7 @@ class StreamThreadStatus(_StatusModel):
 
 
 class InputEnd(_StatusModel):
-    """The ends of an input partition, for both isolation levels."""
+    """The ends of an input partition: the last stable offset and the high watermark."""
 
     last_stable: int = Field(description="Last stable offset: up to it a reader of committed records may read.")
     high_watermark: int = Field(description="End of the log, records of open transactions included.")
@@ -166,19 +166,19 @@ class ApplicationStatus(_StatusModel):
 
     @property
     def total_lag(self) -> int | None:
-        """Records behind over all partitions whose lag is known; ``None`` if it is known of none."""
+        """Lag over all partitions whose lag is known, in records; ``None`` if it is known for none."""
         lags = [lag for partitions in self.lag.values() for lag in partitions.values()]
         return sum(lags) if lags else None
 
     @property
     def last_commit_at(self) -> float | None:
-        """When a commit last moved an offset of the application; ``None`` if none did since the driver started."""
+        """Time of the last commit that moved an offset; ``None`` if none has since the driver started."""
         known = [each.last_commit_at for each in self.progress.values() if each.last_commit_at is not None]
         return max(known, default=None)
 
     @property
     def held_back(self) -> dict[tuple[str, int], InputEnd]:
-        """The input partitions in which the application waits behind an open transaction."""
+        """The input partitions in which an open transaction holds the application back."""
         return {
             (topic, partition): end
             for topic, ends in self.input_ends.items()
@@ -188,27 +188,27 @@ class ApplicationStatus(_StatusModel):
 
     @property
     def restore_remaining(self) -> int:
-        """Changelog records that are still to be applied, over all tasks."""
+        """Changelog records that remain to be restored, over all tasks."""
         return sum(sum(each.restore_remaining.values()) for each in self.progress.values())
 
     @property
     def restore_rate(self) -> float:
-        """Changelog records that are applied per second, over all tasks."""
+        """Changelog records that are restored per second, over all tasks."""
         return sum(sum(each.restore_rates.values()) for each in self.progress.values())
 
     @property
     def restore_eta_s(self) -> float | None:
-        """Seconds until all tasks are restored; ``None`` where nothing remains or the rate is not known."""
+        """Seconds until all tasks are restored; ``None`` if nothing remains or the rate is not known."""
         remaining, rate = self.restore_remaining, self.restore_rate
         return remaining / rate if remaining and rate > 0 else None
 
     def to_json(self) -> bytes:
-        """Returns the manifest as UTF-8 JSON."""
+        """Returns the status as UTF-8 JSON."""
         return self.model_dump_json().encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> ApplicationStatus:
-        """Returns the inverse of :meth:`to_json`; unknown fields are ignored.
+        """Parses the output of :meth:`to_json`; unknown fields are ignored.
 
         Raises:
             SerializationError: it is no JSON, or a field that must be there is not or has another type.
@@ -223,10 +223,10 @@ class ApplicationStatus(_StatusModel):
 
 
 def newest_records(records: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
-    """Returns the record that counts for each application id, given the topic's records in the order of the log.
+    """Returns the newest record of each application id, given the topic's records in the order of the log.
 
     The highest driver epoch of a key wins, and of that the last record: a late record of a fenced driver, aborted but
-    visible to a reader of uncommitted records, changes nothing. A tombstone forgets everything of its key before it.
+    visible to a reader of uncommitted records, changes nothing. A tombstone discards all earlier records of its key.
     A record without an epoch is none of ours.
     """
     newest: dict[str, tuple[int, bytes]] = {}

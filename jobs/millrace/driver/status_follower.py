@@ -1,4 +1,4 @@
-"""Follows the status topic, for who needs the status of one application at any moment."""
+"""A follower of the status topic, for processes that always need the current status of one application."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLL_S = 0.5
 
 
 class StatusFollower:
-    """Keeps the newest status of an application, in a thread of its own.
+    """A thread that follows the status topic and keeps the newest status of an application.
 
     A broker that does not answer, and a topic that does not exist yet, are waited for; meanwhile the status is the last
     one that was read.
@@ -46,16 +46,16 @@ class StatusFollower:
 
     @property
     def status(self) -> ApplicationStatus | None:
-        """The newest status; ``None`` where there is none, or none was read yet."""
+        """The newest status; ``None`` if there is none, or none was read yet."""
         return self._status
 
     def start(self, timeout_s: float = 10.0) -> None:
-        """Starts following; returns when everything that the topic has was read, or the time is over."""
+        """Starts the thread; returns once it has read to the end of the topic, or after the time limit."""
         self._thread.start()
         self._caught_up.wait(timeout_s)
 
     def stop(self) -> None:
-        """Ends. Idempotent."""
+        """Stops the thread. Idempotent."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(10)

@@ -1,4 +1,4 @@
-"""The compacted topic in which drivers publish their status, and through which a newer driver fences an older one."""
+"""The compacted topic in which drivers publish their status, and in which a newer driver fences an older one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _FENCED = {
 
 
 def driver_transactional_id(application_id: str) -> str:
-    """Returns the transactional id that belongs to the application's newest driver alone."""
+    """Returns the transactional id of the application's drivers, which only the newest one can use."""
     return f"{application_id}-driver"
 
 
@@ -59,7 +59,7 @@ def ensure_status_topic(
     client_settings: Mapping[str, str] | None = None,
     timeout_s: float = 10.0,
 ) -> None:
-    """Creates ``_millrace-status`` (1 partition, compacted) where it is missing.
+    """Creates ``_millrace-status`` (1 partition, compacted) if it is missing.
 
     Raises:
         BrokerUnavailableError: no broker answered in time.
@@ -84,7 +84,7 @@ def read_statuses(
     client_settings: Mapping[str, str] | None = None,
     timeout_s: float = 10.0,
 ) -> dict[str, ApplicationStatus]:
-    """Returns the status of every application of a cluster, by application id; empty where the topic does not exist.
+    """Returns the status of every application of a cluster, by application id; empty if the topic does not exist.
 
     Reads uncommitted up to the high watermark, so that a driver that died inside a transaction hides no other
     application's status, and trusts the highest driver epoch of each application.
@@ -125,7 +125,7 @@ def _read_records(
 
 
 def _ends(consumer: Consumer, timeout_s: float, deadline: float) -> tuple[int, int]:
-    """Begin and end of the log, both 0 where the topic does not exist."""
+    """Returns the begin and end of the log, both 0 if the topic does not exist."""
 
     def ask() -> tuple[int, int]:
         if not consumer.list_topics(STATUS_TOPIC, timeout=timeout_s).topics[STATUS_TOPIC].partitions:
@@ -147,7 +147,7 @@ def _ends(consumer: Consumer, timeout_s: float, deadline: float) -> tuple[int, i
 
 
 class StatusPublisher:
-    """Publishes the status of one application, each time in one transaction. Safe to use from any thread.
+    """A publisher of one application's status, each time in one transaction. Thread-safe.
 
     Its transactional id belongs to the newest driver: :meth:`open` fences every older one, whose next :meth:`publish`
     raises. If the process dies inside a transaction, the broker aborts it after 10 s.
@@ -182,11 +182,11 @@ class StatusPublisher:
 
     @property
     def epoch(self) -> int:
-        """Number of this driver; 0 before :meth:`open`."""
+        """The epoch of this driver; 0 before :meth:`open`."""
         return self._epoch
 
     def peek(self) -> ApplicationStatus | None:
-        """Returns the last status of the application, by whichever driver; fences no process.
+        """Returns the last status of the application, by whichever driver; fences no driver.
 
         Raises as :meth:`open`.
         """
@@ -213,7 +213,7 @@ class StatusPublisher:
             return last
 
     def publish(self, status: ApplicationStatus) -> None:
-        """Writes ``status`` as the application's newest.
+        """Writes ``status`` as the application's newest status.
 
         Raises:
             DriverFencedError: a newer driver has taken over. Every later call raises it again.
@@ -232,7 +232,7 @@ class StatusPublisher:
                 self._after_failure(error)
 
     def close(self) -> None:
-        """Gives the producer back. Idempotent."""
+        """Closes the producer. Idempotent."""
         with self._lock:
             self._discard()
 
@@ -281,7 +281,7 @@ class StatusPublisher:
         return None if record is None else ApplicationStatus.from_json(record)
 
     def _reopen(self) -> None:
-        """A new producer after a failure that was no fence; checks first that no process took over meanwhile."""
+        """Creates a new producer after a failure that was no fence, unless another driver took over meanwhile."""
         if self._epoch == 0:
             raise PreflightError(f"The status publisher of {self._application_id} is not open.", remedy="call open()")
         self._raise_if_taken_over()
@@ -349,7 +349,7 @@ class StatusPublisher:
             self._producer = None
 
     def _resolve_fence(self) -> None:
-        """A fence has two causes: a newer driver, or the broker ended a transaction that was open too long.
+        """Finds the cause of a fence: a newer driver, or a transaction that the broker ended as open too long.
 
         A newer driver publishes as soon as it has its epoch, so a short wait tells the two apart.
         """
@@ -362,7 +362,7 @@ class StatusPublisher:
 
 
 def record_of(status: ApplicationStatus) -> DriverRecord:
-    """Returns the driver that published a status."""
+    """Returns the record of the driver that published a status."""
     return DriverRecord(
         epoch=status.driver_epoch,
         run=status.run_id,

@@ -1,4 +1,4 @@
-"""Keeps queries running: starts them, sees them die, starts them again with backoff. Used by one thread."""
+"""The supervisor of queries: starts them, detects failed ones, and restarts these with backoff. Used by one thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNTOUCHED = RestartHistory()
 
 
 class QuerySupervisor:
-    """Starts ``queries`` and keeps them running, each with its own backoff.
+    """A supervisor that starts ``queries`` and keeps them running, each with its own backoff.
 
     A restart begins at the group's committed offsets (:meth:`Query.start`), so nothing is lost or processed twice.
 
@@ -28,7 +28,7 @@ class QuerySupervisor:
         queries: not started.
         policy: when to start a failed query again.
         stop_timeout_s: longest wait for one query to stop, seconds.
-        on_restart: told of ``(sub-topology, restarts without progress)``.
+        on_restart: called with ``(sub-topology, restarts without progress)``.
         clock: a monotonic clock, seconds.
     """
 
@@ -51,7 +51,7 @@ class QuerySupervisor:
         self._causes: dict[str, str] = {}
 
     def start(self) -> None:
-        """Starts all queries side by side, since each may have to restore; one that cannot start counts as died.
+        """Starts all queries in parallel, since each may have to restore; one that cannot start counts as failed.
 
         Raises:
             MillraceError: a restart would only repeat the failure.
@@ -62,7 +62,7 @@ class QuerySupervisor:
             self._take(query, error)
 
     def check(self) -> None:
-        """Notices queries that died, and starts those whose wait is over.
+        """Detects failed queries, and starts those whose backoff is over.
 
         Raises:
             MillraceError: a query failed of something that a restart would repeat, or its attempts are used up.
@@ -78,7 +78,7 @@ class QuerySupervisor:
                 self._try_start(query)
 
     def replace(self, query: Query, error: Exception) -> None:
-        """Takes a query down that failed outside a batch, and treats it as one that died.
+        """Stops a query that failed outside a batch, and treats it as a failed one.
 
         Raises:
             MillraceError: as :meth:`check`.
@@ -89,7 +89,7 @@ class QuerySupervisor:
 
     @property
     def all_active(self) -> bool:
-        """Whether no query waits for a restart, every task has a process, and none is being restored."""
+        """Whether no query waits for a restart, all tasks have a process, and none is being restored."""
         return (
             not self._due
             and not self.waits_for
@@ -98,21 +98,21 @@ class QuerySupervisor:
 
     @property
     def waits_for(self) -> str:
-        """Why tasks are run by no process at the moment; empty where all are."""
+        """The reason why no process runs some tasks at the moment; empty if all have one."""
         return next((query.progress.waits_for for query in self._queries if query.progress.waits_for), "")
 
     @property
     def restarts_because(self) -> str:
-        """Why a query waits for its restart: which one, and what it died of; empty where none does."""
+        """The query that waits for its restart, and the error it failed with; empty if none waits."""
         return next((f"{name} is started again after {what}" for name, what in self._causes.items()), "")
 
     @property
     def next_due_s(self) -> float | None:
-        """Seconds until the next restart, ``None`` if none is planned."""
+        """Seconds until the next restart; ``None`` if none is planned."""
         return max(0.0, min(self._due.values()) - self._clock()) if self._due else None
 
     def stop(self) -> list[str]:
-        """Stops every query, and goes on when one fails to.
+        """Stops every query, even if one of them cannot be stopped.
 
         Returns:
             What went wrong, one line a query.

@@ -1,4 +1,4 @@
-"""Taking a consumer group over from the Kafka Streams application of the same name: its offsets get our signature.
+"""The take-over of a consumer group from the Kafka Streams application of the same name: its offsets get our signature.
 
 Names, keys and values of changelogs and repartition topics are Kafka Streams' own, so that the stores are restored from
 what it has logged. What only our commits say is made up for: the ends of the changelogs are the ends of their logs,
@@ -49,7 +49,7 @@ class TakenTask:
 
 
 class Takeover:
-    """Signs the offsets of a group whose members have all left.
+    """The take-over of the offsets of a group whose members have all left.
 
     A crash midway is harmless: all offsets are committed in one transaction, and what is signed is left alone.
 
@@ -67,7 +67,7 @@ class Takeover:
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
     def plan(self) -> list[TakenTask]:
-        """Returns the tasks that have offsets without our signature.
+        """Returns the tasks whose offsets do not carry our signature.
 
         Raises:
             PreflightError: the group has live members or no offsets, or topics are missing.
@@ -76,7 +76,7 @@ class Takeover:
         return [task for task, _ in self._plan()]
 
     def run(self) -> list[TakenTask]:
-        """Signs the offsets of these tasks.
+        """Signs the offsets of these tasks, in one transaction.
 
         Raises:
             PreflightError, StateError: see :meth:`plan`.
@@ -158,14 +158,14 @@ class Takeover:
         return taken, signature.to_metadata(offsets)
 
     def _first(self, task: TaskLayout, topic_partition: TopicPartition) -> int:
-        """Where a partition starts of which Kafka Streams has committed nothing: it has read nothing of it."""
+        """Returns the start of a partition in which Kafka Streams has committed nothing, and so has read nothing."""
         part = next(part for part in self._topology.sub_topologies if part.number == task.sub_topology)
         resets = self._names.resets(part, self._config.auto_offset_reset)
         read = end_offsets if resets[topic_partition[0]] == "latest" else begin_offsets
         return read(self._admin, [topic_partition])[topic_partition]
 
     def _topics(self) -> dict[str, TopicDescription]:
-        """Every topic that is read or restored from.
+        """Returns every topic that is read or restored from.
 
         Raises:
             PreflightError: one of them does not exist.

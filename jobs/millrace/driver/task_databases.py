@@ -20,7 +20,7 @@ PURGE = "purge-repartition-topics"
 
 
 def link_databases(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:
-    """Copies of all databases at one moment: ``directory`` in the arguments says where."""
+    """Copies all databases at one moment, to ``directory`` of the arguments."""
     with gate.hold() as tasks:
         began = time.monotonic()
         answers = tasks.run(LinkDatabase(Path(arguments["directory"])))
@@ -35,14 +35,14 @@ def begin_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[st
 
 
 def probe_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:  # noqa: ARG001
-    """Returns how far each task is."""
+    """Returns the progress of each task's compaction."""
     with gate.hold() as tasks:
         return {"tasks": tasks.run(CompactDatabase())}
 
 
 @dataclass(frozen=True)
 class PurgeRepartitionTopics:
-    """Deletes from repartition topics what is committed, while no query is inside a batch.
+    """The operation that deletes the committed records of repartition topics, while no query is inside a batch.
 
     Args:
         admin: an administrator of the cluster.
@@ -53,13 +53,13 @@ class PurgeRepartitionTopics:
     group: str
 
     def __call__(self, arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:
-        """Purges ``topics`` of the arguments."""
+        """Purges the topics in ``topics`` of the arguments."""
         with gate.hold():
             return {"purged": purge(self.admin, self.group, arguments["topics"])}
 
 
 def purge(admin: KafkaAdmin, group: str, topics: list[str]) -> dict[str, int]:
-    """Deletes the records of topics up to what the group has committed.
+    """Deletes the records of topics up to the group's committed offsets.
 
     Returns:
         Where each partition begins now, as ``<topic>-<partition>``.

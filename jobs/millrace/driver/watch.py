@@ -20,8 +20,7 @@ from millrace.topology.topic_partition import TopicPartition
 
 
 class InputWatch:
-    """Checks that the input topics are the ones that the application started with, and that its group's offsets are
-    its own.
+    """The check that the input topics are still those of the start, and that the group's offsets are our own.
 
     Spark would notice neither: it knows topics by their names, and the group not at all.
 
@@ -43,7 +42,7 @@ class InputWatch:
         changelog_ids: Mapping[str, str] | None = None,
         global_topic_ids: Mapping[str, str] | None = None,
     ) -> None:
-        """Looks once.
+        """Checks topics and offsets once.
 
         Args:
             topic_ids: UUID of each input topic as of the start.
@@ -72,8 +71,10 @@ class InputWatch:
             )
 
     def _commits(self, topic_partitions: list[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """Asked as a consumer that never joins: librdkafka's admin request ends the process when a broker that starts
-        again is not yet the group's coordinator (librdkafka issue 5040).
+        """Returns the committed offsets, read by a consumer that never joins the group.
+
+        librdkafka's admin request ends the process when a broker that starts again is not yet the group's coordinator
+        (librdkafka issue 5040).
         """
         servers = self._config.bootstrap_servers
         if self._consumer is None:
@@ -94,7 +95,7 @@ class InputWatch:
 
 
 def foreign_commits(commits: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:
-    """Returns the offsets that carry no signature of Millrace."""
+    """Returns the offsets that do not carry a signature of Millrace."""
     return {
         topic_partition: commit.offset
         for topic_partition, commit in commits.items()

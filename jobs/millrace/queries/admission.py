@@ -1,4 +1,4 @@
-"""The admission of queries to a task, by the status of its application: as in Kafka Streams only one that runs answers.
+"""The admission of queries to a task, by its application's status: as in Kafka Streams, only a running task answers.
 
 A store that is being restored has keys that are missing and values that are old. No client should take "not restored
 yet" for "no such key", so such a task refuses, and says how much is left.
@@ -41,7 +41,7 @@ class TaskView:
 
 
 def view_of(status: ApplicationStatus | None, sub_topology: int, partition: int) -> TaskView:
-    """Returns the state of a task in a status."""
+    """Returns the state of a task, as a status reports it."""
     task = task_name(sub_topology, partition)
     progress = status.progress.get(sub_topology) if status is not None else None
     if status is None or progress is None:
@@ -56,7 +56,7 @@ def view_of(status: ApplicationStatus | None, sub_topology: int, partition: int)
 
 
 class Admission:
-    """Decides for every request; what it finds out holds until the next status, or a short time.
+    """The admission of queries by the newest status; a positive result is reused for a short time.
 
     Args:
         status: the application's status now.
@@ -83,7 +83,7 @@ class Admission:
         return status
 
     def view(self, sub_topology: int, partition: int) -> TaskView:
-        """Returns the state of a task in the newest status."""
+        """Returns the state of a task, as the newest status reports it."""
         status, key = self.status(), (sub_topology, partition)
         view = self._views.get(key)
         if view is None:
@@ -91,7 +91,7 @@ class Admission:
         return view
 
     def check(self, view: TaskView) -> None:
-        """Refuses where the task does not run.
+        """Refuses a query if the task does not run.
 
         Raises:
             QueryRefusedError: the application does not run, or the task is being restored.
@@ -104,7 +104,7 @@ class Admission:
 
 
 def check_application(status: ApplicationStatus | None, view: TaskView, application_id: str) -> None:
-    """Refuses where the application does not run.
+    """Refuses a query if the application does not run.
 
     Raises:
         QueryRefusedError: it does not.
@@ -120,7 +120,7 @@ def check_application(status: ApplicationStatus | None, view: TaskView, applicat
 
 
 def check_task(view: TaskView, application_id: str) -> None:
-    """Refuses where the task does not run.
+    """Refuses a query if the task does not run.
 
     Raises:
         QueryRefusedError: it is being placed or restored.
@@ -141,7 +141,7 @@ def check_task(view: TaskView, application_id: str) -> None:
 
 
 def behind(status: ApplicationStatus | None, position: TaskPosition) -> int | None:
-    """Returns how many committed input records a state does not contain; ``None`` where the status does not say."""
+    """Returns how many committed input records a state does not contain; ``None`` if the status does not tell."""
     if status is None or not position.inputs:
         return None
     committed = [status.offsets.get(topic, {}).get(partition) for topic, partition in position.inputs]

@@ -1,4 +1,4 @@
-"""The answers of queries: their task, host, position and age, and their entries, as JSON-compatible data."""
+"""The answers of queries as JSON-compatible data: entries, with task, host, position and age."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from millrace.topology.stores import StoreKind
 
 
 class Abouts:
-    """Says of answers whose state they are, and how old.
+    """The descriptions of answers: the task and host of their state, and its age.
 
     Args:
         host: this host's name.
@@ -66,7 +66,7 @@ class Abouts:
 
 
 def shown(entry: CatalogEntry, found: Entry) -> dict[str, Any]:
-    """Returns an entry of a store: key, value, timestamp, and what its kind adds."""
+    """Returns an entry of a store as a mapping: key, value, timestamp, and the fields of its kind of store."""
     spec = entry.spec
     shown: dict[str, Any] = {
         "key": json_value(found.key, spec.key_serde),

@@ -1,4 +1,4 @@
-"""The stores of a topology as those who ask see them: which can be queried, whose they are, how bytes become values."""
+"""The stores of a topology for queries: which can be queried, which tasks have them, and their serdes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CatalogEntry:
         return max((partitions.get(topic, 0) for topic in self.inputs), default=0)
 
     def operation(self, name: str) -> Operation:
-        """Returns the operation ``name``, which the store answers.
+        """Returns the operation ``name``, if the store supports it.
 
         Raises:
             QueryRefusedError: there is none of that name, or the store does not know it.
@@ -117,7 +117,7 @@ class Catalog:
 
     @property
     def queryable(self) -> dict[str, StoreSpec]:
-        """The stores that can be queried, without what only the server needs: serdes may not cross processes."""
+        """The stores that can be queried, without their serdes, which only the server needs."""
         return {
             name: replace(entry.spec, key_serde=None, value_serde=None)
             for name, entry in self._entries.items()
@@ -125,7 +125,7 @@ class Catalog:
         }
 
     def store(self, name: str) -> CatalogEntry:
-        """Returns the store ``name``, which can be queried.
+        """Returns the store ``name``, if it can be queried.
 
         Raises:
             QueryRefusedError: there is none, or it cannot be queried.

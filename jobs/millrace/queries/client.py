@@ -27,7 +27,7 @@ Key = str | int | float | bytes | dict[str, Any] | list[Any]
 
 
 class QueryClient:
-    """Asks the query servers of an application. Thread-safe.
+    """A client of the query servers of an application. Thread-safe.
 
     Args:
         address: ``http://host:port`` of one of them; it names the others where they have what is asked for.
@@ -62,7 +62,7 @@ class QueryClient:
         return stores
 
     def answer(self, store: str, operation: str, **parameters: object) -> dict[str, Any]:
-        """Returns one answer as the server gives it: value or entries, with task, host, position and age.
+        """Returns one answer of the server: value or entries, with task, host, position and age.
 
         Args:
             store: name of the store.
@@ -78,7 +78,7 @@ class QueryClient:
         return answer
 
     def get(self, store: str, key: Key, *, as_of: int | None = None, stale: bool = False) -> Any:
-        """Returns the value of a key, ``None`` where the store does not have it.
+        """Returns the value of a key; ``None`` if the store does not have it.
 
         Of a versioned store also at a time, in ms.
         """
@@ -90,7 +90,7 @@ class QueryClient:
             raise
 
     def get_many(self, store: str, keys: Sequence[Key], *, as_of: int | None = None, stale: bool = False) -> list[Any]:
-        """Returns the values of keys, in their order, ``None`` where the store does not have one; 1,000 at a time.
+        """Returns the values of keys, in their order, ``None`` for missing ones; requests 1,000 at a time.
 
         Args:
             store: name of the store.

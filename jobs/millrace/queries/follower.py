@@ -1,4 +1,4 @@
-"""The process that follows the databases: it reads messages from its standard input and answers in their order.
+"""The process that follows the databases: reads messages from its standard input, and answers them in order.
 
 Bringing a secondary to the last commit replays what was written since, and no other thread of the process runs
 meanwhile: RocksDB's binding keeps the interpreter for it. So the databases are followed by processes of their own.
@@ -27,7 +27,7 @@ LENGTH = struct.Struct(">I")
 
 @dataclass(frozen=True, kw_only=True)
 class Follow:
-    """The first message: what is to be followed.
+    """The first message: the application and stores to follow.
 
     Args:
         state_dir: the setting ``state.dir``.
@@ -42,7 +42,7 @@ class Follow:
 
 @dataclass(frozen=True)
 class CatchUp:
-    """Bring everything to the last commit; the answer is ``None``."""
+    """The command to bring all databases to the last commit; the answer is ``None``."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Ask:
 
 
 def encode(message: object) -> bytes:
-    """Returns a message as it goes through the pipe."""
+    """Returns a message as the bytes that are sent through the pipe."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return LENGTH.pack(len(data)) + data
 
@@ -68,7 +68,7 @@ def _read(source: BinaryIO) -> Any:
 
 
 def main() -> None:
-    """Serves until the standard input ends."""
+    """Answers messages until the standard input ends."""
     answers = os.fdopen(os.dup(1), "wb")
     # Whatever prints would otherwise get between the answers.
     os.dup2(2, 1)
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 class _Following:
-    """Answers messages."""
+    """The answers to the messages of one server."""
 
     def __init__(self, tasks: LocalTasks) -> None:
         self.tasks = tasks

@@ -25,7 +25,7 @@ _FOLLOW = "from millrace.queries.follower import main; main()"
 
 
 class _Follower(asyncio.SubprocessProtocol):
-    """One process; messages are answered in their order."""
+    """A follower process; it answers messages in their order."""
 
     def __init__(self, follow: Follow) -> None:
         self._follow = follow
@@ -60,7 +60,7 @@ class _Follower(asyncio.SubprocessProtocol):
         self._pipe.write(encode(self._follow))
 
     def ask(self, message: object) -> asyncio.Future[object]:
-        """The answer to come; of a lookup always with the commit that it stands for."""
+        """Sends a message and returns its future answer; that of a lookup always has its commit."""
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         if not self.is_alive:
             answer.set_exception(_gone())
@@ -86,7 +86,7 @@ class _Follower(asyncio.SubprocessProtocol):
         transport.close()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:  # noqa: ARG002 - as asyncio calls it
-        """Takes answers."""
+        """Handles received answers."""
         received = self._received
         received += data
         at = 0
@@ -99,7 +99,7 @@ class _Follower(asyncio.SubprocessProtocol):
         del received[:at]
 
     def process_exited(self) -> None:
-        """Fails the pending requests: what the process answered last may be lost."""
+        """Fails the pending requests, whose answers may be lost."""
         self._ended.set()
         self._unsent.clear()
         pending, self._pending = self._pending, deque()
@@ -131,10 +131,10 @@ class _Follower(asyncio.SubprocessProtocol):
 
 
 class Followers:
-    """Answers queries from the databases on this host.
+    """Queries to the databases on this host, answered by followers.
 
     Answers are behind the application's commits by ``freshness_ms`` and the time that catching up takes, at most: every
-    ``freshness_ms`` the idle one is brought to the last commit, and then answers in place of the other.
+    ``freshness_ms`` the idle one is brought to the last commit, and then answers instead of the other.
 
     Args:
         follow: what to follow.
@@ -147,7 +147,7 @@ class Followers:
         self._turns: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Starts both followers; when it returns, the first one has everything that was committed."""
+        """Starts both followers; returns once the first one has every commit."""
         await asyncio.gather(self._active.start(), self._resting.start())
         await self._active.ask(CatchUp())
         self._turns = asyncio.create_task(self._take_turns())
@@ -162,7 +162,7 @@ class Followers:
         await asyncio.gather(self._active.stop(), self._resting.stop())
 
     async def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
-        """Returns the entries of a task's store, or, where that is allowed, those of a standby's copy.
+        """Returns the entries of a task's store, or, if ``standby`` allows it, of a standby's copy.
 
         Raises:
             QueryRefusedError: the task is not here, is being restored, or the follower died.
@@ -172,7 +172,7 @@ class Followers:
         return answer
 
     async def look_up(self, lookup: Lookup) -> Found:
-        """Returns the entries of some keys of a task, with the commit that they stand for.
+        """Returns the entries of some keys of a task, with the commit that they are from.
 
         Raises:
             QueryRefusedError: as of :meth:`answer`.

@@ -1,4 +1,4 @@
-"""The tasks whose databases are on this host or that a standby copies here, each followed by a secondary."""
+"""The tasks with a database on this host, their own or a standby copy, each followed by a secondary instance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class LocalTasks:
-    """Reads the stores of the tasks of one application in this host's state directory. Not thread-safe.
+    """A reader of the stores of one application's tasks in this host's state directory. Not thread-safe.
 
     Args:
         state_dir: the setting ``state.dir``.
@@ -41,7 +41,7 @@ class LocalTasks:
         self._opened = 0
 
     def catch_up(self) -> None:
-        """Brings every task to its last commit; opens those that came, forgets those that went or were replaced."""
+        """Brings every task to its last commit; opens new tasks, and closes those that are gone or were replaced."""
         present = self._directory.tasks(self._application_id)
         for task in self._secondaries.keys() - set(present):
             self._discard(task)
@@ -72,7 +72,7 @@ class LocalTasks:
         return answer
 
     def look_up(self, lookup: Lookup) -> tuple[list[Entry | None], View]:
-        """Returns entries of some keys of a task, and the commit that they stand for, as of the last :meth:`catch_up`.
+        """Returns the entries of some keys of a task, and their commit, as of the last :meth:`catch_up`.
 
         Raises:
             QueryRefusedError: as of :meth:`answer`.

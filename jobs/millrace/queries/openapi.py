@@ -1,4 +1,4 @@
-"""The description of the query server's interface: an OpenAPI document, and a page for people."""
+"""The description of the query server's interface: an OpenAPI document, and an HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parameters of a request, from text: keys to bytes, numbers, flags, and the page that a scan goes on with."""
+"""The parameters of a request, parsed from text: keys, numbers, flags, and the page at which a scan continues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Page:
 
     Args:
         partition: the partition.
-        after: behind which key of it; ``None`` is its beginning.
+        after: the key of it after which the scan continues; ``None`` is its beginning.
     """
 
     partition: int
@@ -40,7 +40,7 @@ class Page:
 
     @classmethod
     def decode(cls, text: str) -> Page:
-        """Returns the inverse of :meth:`encode`.
+        """Parses the output of :meth:`encode`.
 
         Raises:
             QueryRefusedError: it is no page.
@@ -73,14 +73,14 @@ class Parameters:
         return name in self._given
 
     def key(self, entry: CatalogEntry, operation: Operation) -> bytes:
-        """Returns the key that is asked for."""
+        """Returns the requested key."""
         keys = self.keys(entry, operation)
         if len(keys) > 1:
             raise bad_request(f"The operation {operation} asks for one key, not {len(keys)}", "use get_many")
         return keys[0]
 
     def keys(self, entry: CatalogEntry, operation: Operation) -> list[bytes]:
-        """Returns the keys that are asked for, in their order."""
+        """Returns the requested keys, in their order."""
         keys = [key_bytes(text, entry.spec.key_serde) for name, text in self._all if name == "key"]
         if not keys:
             raise bad_request(f"The operation {operation} asks for one key", "give key=...")
@@ -93,7 +93,7 @@ class Parameters:
         return Page.decode(self._given["page"]) if "page" in self._given else None
 
     def number(self, name: str, default: int) -> int:
-        """Returns a whole number."""
+        """Returns a whole number; ``default`` if it is missing."""
         if name not in self._given:
             return default
         try:
@@ -104,18 +104,18 @@ class Parameters:
             ) from None
 
     def as_of(self) -> int | None:
-        """Returns the time for which versions are asked; ``None`` where the newest ones are."""
+        """Returns the time of the requested versions; ``None`` for the newest ones."""
         return self.number("as_of", 0) if "as_of" in self._given else None
 
     def flag(self, name: str) -> bool:
-        """Returns true or false; false where it is missing."""
+        """Returns a flag; ``False`` if it is missing."""
         given = self._given.get(name, "false").lower()
         if given not in _TRUE:
             raise bad_request(f"{name}={given!r} is neither true nor false", f"give {name}=true")
         return _TRUE[given]
 
     def query(self, entry: CatalogEntry, operation: Operation, key: bytes | None, page: Page | None) -> StoreQuery:
-        """Returns the question to one task's store."""
+        """Returns the query to one task's store."""
         given, serde = self._given, entry.spec.key_serde
         query = StoreQuery(
             store=entry.spec.name,

@@ -1,4 +1,4 @@
-"""Reads one store of a task as of its last commit, with the code that the task itself reads it with.
+"""The reading of one store of a task as of its last commit, with the code by which the task itself reads it.
 
 Keys of the local database are in the order in which every store is gone through, so a page ends at one of them and the
 next begins behind it.
@@ -53,7 +53,7 @@ def read(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> StoreAnswe
 def look_up(
     secondary: Secondary, spec: StoreSpec, keys: Sequence[bytes], as_of: int | None = None
 ) -> tuple[list[Entry | None], View]:
-    """Returns the entries of some keys, ``None`` where there is none, and the commit that they stand for.
+    """Returns the entries of some keys, ``None`` for missing ones, and the commit that they are from.
 
     Args:
         secondary: the task's database, at a commit.

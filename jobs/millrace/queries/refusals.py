@@ -10,7 +10,7 @@ from millrace.errors import QueryError
 
 
 class Reason(StrEnum):
-    """The reason why a query is not answered; ``status_code`` is its HTTP status."""
+    """The reason why a query is refused; ``status_code`` is its HTTP status."""
 
     status_code: int
 
@@ -32,7 +32,7 @@ class Reason(StrEnum):
 
 
 class QueryRefusedError(QueryError):
-    """A query is not answered.
+    """A query was refused.
 
     Args:
         reason: why.

@@ -91,7 +91,7 @@ class Entry(NamedTuple):
 
 
 class View(NamedTuple):
-    """The commit of a task that answers stand for.
+    """The commit of a task that answers are from.
 
     Args:
         position: the commit.
@@ -106,7 +106,7 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class StoreAnswer:
-    """The entries of a task's store, all of them as of one commit.
+    """The entries of a task's store, all from one commit.
 
     Args:
         entries: in the order of the store.

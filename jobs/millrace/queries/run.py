@@ -1,4 +1,4 @@
-"""Runs the query server of one application on one host."""
+"""The run of the query server of one application on one host."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run_query_server(
     nice: int = 0,
     host: str | None = None,
 ) -> None:
-    """Answers queries until the process is asked to end (SIGINT, SIGTERM).
+    """Answers queries until the process gets SIGINT or SIGTERM.
 
     Args:
         config: the application's configuration.

@@ -11,7 +11,7 @@ has to be the same before and after.
 A new secondary must be opened where following would give answers that were never true: where the database has been
 replaced (wiped for a restoration, installed from a savepoint), where it has another set of column families, and where
 the primary has begun another log. It has flushed then, and what a secondary has read of the old log hides what was
-flushed behind that until the same store is written again (seen with rocksdict 0.3.29).
+flushed after that until the same store is written again (seen with rocksdict 0.3.29).
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _Identity = tuple[int, int, int]
 
 
 class ReplacedError(StateError):
-    """The database is not the one that was opened any more, or has other column families."""
+    """The database at the path is another one than was opened, or has other column families."""
 
 
 class Secondary:
-    """Follows the database in ``path``.
+    """A follower of the database in ``path``.
 
     Args:
         path: the directory of the primary.
@@ -83,7 +83,7 @@ class Secondary:
         self._look(int(time.time() * 1000))
 
     def catch_up(self) -> None:
-        """Brings the database to the last commit; this costs next to nothing where nothing was written.
+        """Brings the database to the last commit; costs next to nothing if nothing was written.
 
         Raises:
             ReplacedError: open another one.
@@ -102,7 +102,7 @@ class Secondary:
         self._look(looked_at_ms)
 
     def has_store(self, store: str) -> bool:
-        """Returns whether the database has a store of that name."""
+        """Returns whether the database has a store with this name."""
         return STORE_FAMILY_PREFIX + store in self._families
 
     def bytes_store(self, store: str, after: bytes | None = None) -> SecondaryBytesStore:
@@ -110,13 +110,13 @@ class Secondary:
 
         Args:
             store: name of the store.
-            after: where scans begin behind at the earliest.
+            after: the key after which scans begin at the earliest.
         """
         family = self._families[STORE_FAMILY_PREFIX + store]
         return SecondaryBytesStore(family) if after is None else ResumedBytesStore(family, after)
 
     def segments(self, store: str) -> bytes | None:
-        """Returns the bytes that a windowed store keeps about its segments."""
+        """Returns the segment metadata of a windowed store."""
         found: bytes | None = self._families[METADATA_FAMILY].get(SEGMENTS_KEY + store.encode())
         return found
 
@@ -188,13 +188,13 @@ class Secondary:
 
 @dataclass(frozen=True)
 class _Files:
-    """Sizes of the files of a database by their names: they change with every commit."""
+    """The sizes of a database's files by their names, which change with every commit."""
 
     manifests: Mapping[str, int]
     logs: Mapping[str, int]
 
     def has_same_files(self, other: _Files) -> bool:
-        """Whether nothing was flushed or compacted between the two; logs may have grown."""
+        """Returns whether nothing was flushed or compacted between the two; logs may have grown."""
         return self.manifests == other.manifests and self.logs.keys() == other.logs.keys()
 
 
@@ -225,7 +225,7 @@ class SecondaryBytesStore:
             yield key, value
 
     def is_empty(self) -> bool:
-        """Returns ``False``: nothing is concluded from it, since it may be written at any time."""
+        """Returns ``False``, as the store may be written at any time, so that no reader may rely on its being empty."""
         return False
 
     def size(self) -> tuple[int, int]:
@@ -236,24 +236,24 @@ class SecondaryBytesStore:
         )
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> NoReturn:  # noqa: ARG002
-        """Refuses the call: the database is read-only."""
+        """Refuses the write: the database is read-only."""
         raise _read_only()
 
     def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> NoReturn:  # noqa: ARG002
-        """Refuses the call: the database is read-only."""
+        """Refuses the write: the database is read-only."""
         raise _read_only()
 
     def apply_staged(self) -> NoReturn:
-        """Refuses the call: the database is read-only."""
+        """Refuses the write: the database is read-only."""
         raise _read_only()
 
     def discard_staged(self) -> NoReturn:
-        """Refuses the call: the database is read-only."""
+        """Refuses the write: the database is read-only."""
         raise _read_only()
 
 
 class ResumedBytesStore(SecondaryBytesStore):
-    """The same, in which every scan begins behind a key at the earliest.
+    """A read-only bytes store in which scans begin after a given key.
 
     Args:
         family: the column family.

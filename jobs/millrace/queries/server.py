@@ -30,7 +30,7 @@ _STORES = "/stores/"
 
 
 class QueryServer:
-    """Serves queries on ``host:port`` until the process is asked to end.
+    """A server that answers queries on ``host:port`` until the process is asked to end.
 
     Args:
         address: ``host:port``; port 0 takes a free one.
@@ -76,12 +76,12 @@ class QueryServer:
 
     @property
     def address(self) -> str:
-        """``http://host:port`` that it listens on."""
+        """``http://host:port`` of the server."""
         host, port = self._socket.getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def run(self) -> None:
-        """Serves until SIGINT or SIGTERM; answers what has been asked first.
+        """Serves until SIGINT or SIGTERM, then answers the requests in progress.
 
         Raises:
             QueryError: it did not come up.
@@ -117,7 +117,7 @@ class QueryServer:
         return application
 
     def routes(self) -> list[Route]:
-        """Returns the routes that it serves beside the queries."""
+        """Returns the routes beside the queries."""
         return [
             Route("/", self._page),
             Route("/openapi.json", self._document),
@@ -179,7 +179,7 @@ class QueryServer:
 
 
 class _Server(uvicorn.Server):
-    """Ends in order at a signal: uvicorn's own raises the signal again, and the process would die of it."""
+    """A uvicorn server that ends in order at a signal: uvicorn's own raises it again, which would kill the process."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

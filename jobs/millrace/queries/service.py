@@ -1,4 +1,4 @@
-"""Answers a request: finds the tasks of its keys, sees whether they may answer, and asks their databases."""
+"""The answering of a request: finds the tasks of its keys, checks their admission, and queries their databases."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from millrace.queries.values import json_value
 
 
 class Backend(Protocol):
-    """Answers from the databases on this host."""
+    """The access to the databases on this host."""
 
     async def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
-        """Returns the entries of a task's store, or, where that is allowed, those of a standby's copy."""
+        """Returns the entries of a task's store, or, if ``standby`` allows it, of a standby's copy."""
 
     async def look_up(self, lookup: Lookup) -> Found:
-        """Returns the entries of some keys, with the commit that they stand for."""
+        """Returns the entries of some keys, with the commit that they are from."""
 
 
 class QueryService:
@@ -58,7 +58,7 @@ class QueryService:
         self._abouts = Abouts(self._host)
 
     def stores(self) -> list[dict[str, Any]]:
-        """Returns all stores of the topology, with what each can be asked for or why it cannot."""
+        """Returns all stores of the topology, with the operations of each, or the reason why it cannot be queried."""
         partitions = self._partitions()
         return [
             {
@@ -103,7 +103,7 @@ class QueryService:
         raise _missing(entry, about)
 
     async def _get_many(self, entry: CatalogEntry, parameters: Parameters) -> dict[str, Any]:
-        """Each key has its own result, in the order of the request, and each task what the answer to one key says."""
+        """Returns a result for each key, in the order of the request, and the description of each task once."""
         keys = parameters.keys(entry, Operation.GET_MANY)
         stale, as_of = parameters.flag("stale"), parameters.as_of()
         asked: dict[int, list[int]] = {}

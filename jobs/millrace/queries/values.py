@@ -32,7 +32,7 @@ from millrace.serdes.uuids import UUIDSerde
 
 
 def key_bytes(text: str, serde: Serde | None) -> bytes:
-    """Returns the bytes of a key that a request names.
+    """Returns the bytes of the key in a request.
 
     Args:
         text: the key: a string as it is, a number as its digits, a UUID as usual, anything else as JSON; after
@@ -78,7 +78,7 @@ def prefix_bytes(text: str, serde: Serde | None) -> bytes:
 
 
 def json_value(data: bytes, serde: Serde | None) -> Any:
-    """Returns a key or value as JSON: what the serde makes of it; bytes as an object with ``base64``.
+    """Returns a key or value as JSON, read by the serde; bytes as an object with ``base64``.
 
     What the serde cannot read is returned as bytes, too, with the ``problem``: one entry does not hide the others.
     """
@@ -91,7 +91,7 @@ def json_value(data: bytes, serde: Serde | None) -> Any:
 
 
 def _plain(value: Any, *, exact: bool) -> Any:  # noqa: PLR0911 - one for each kind of value
-    """A value of any type in types of JSON: bytes and non-finite numbers anywhere in it, too.
+    """Returns a value in types of JSON, including bytes and non-finite numbers anywhere in it.
 
     Args:
         value: the value.

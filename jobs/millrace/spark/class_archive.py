@@ -1,4 +1,4 @@
-"""Spark's classes as a file that a Java virtual machine maps into memory instead of reading, checking and linking them.
+"""The archive of Spark's classes, which a Java virtual machine maps into memory instead of loading and linking them.
 
 That saves 4 of the 17 s that a driver needs to its first output. Java calls the file a dynamic archive of application
 class-data sharing (JEP 350). It is made once, by a short streaming query that reads from an embedded broker, and serves
@@ -27,7 +27,7 @@ _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 
 
 def class_archive_settings(jars: Sequence[Path]) -> dict[str, str]:
-    """Spark settings that make a driver use the archive; none where there is no archive.
+    """Returns the Spark settings with which a driver uses the archive; empty if there is no archive.
 
     Args:
         jars: the Kafka connector and what it needs.
@@ -39,7 +39,7 @@ def class_archive_settings(jars: Sequence[Path]) -> dict[str, str]:
 
 
 def make_class_archive(progress: Progress) -> Path:
-    """Returns the archive for the present Java and jars, made if it is not there yet, which takes about 40 s.
+    """Returns the archive for the installed Java and jars, and makes it if it is missing, which takes about 40 s.
 
     Archives of other versions are removed.
 
@@ -80,7 +80,7 @@ def make_class_archive(progress: Progress) -> Path:
 
 
 def recording_settings(jars: Sequence[Path], archive: Path) -> dict[str, str]:
-    """Spark settings of a driver whose virtual machine writes the archive when it ends."""
+    """Returns the Spark settings of a driver whose virtual machine writes the archive when it ends."""
     return {CLASS_PATH: _path_of(jars), JAVA_OPTIONS: f"{_QUIET} -XX:ArchiveClassesAtExit={archive}"}
 
 

@@ -92,7 +92,7 @@ def _count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _end(session: SparkSession) -> None:
-    """Ends the virtual machine as the end of a driver does: it sees the end of its standard input."""
+    """Ends the virtual machine as at the end of a driver: by the end of its standard input."""
     gateway = session.sparkContext._gateway
     session.stop()
     assert gateway is not None

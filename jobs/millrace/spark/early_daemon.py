@@ -1,4 +1,4 @@
-"""A Python daemon that imports while Spark's virtual machine still starts, and serves Spark when it asks for one.
+"""A Python daemon that imports modules while Spark's virtual machine starts, and then serves Spark's requests.
 
 Spark starts the daemon that it forks Python workers from once it has a task for them, and its imports would then be
 the last second of an application's start. So the driver of a local master starts such a process first of all. What
@@ -44,7 +44,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True)
 class EarlyDaemon:
-    """A daemon that waits for Spark.
+    """A daemon that is ready to serve Spark.
 
     Args:
         process: the daemon; its standard input is a pipe of this process.
@@ -53,14 +53,14 @@ class EarlyDaemon:
     process: subprocess.Popen[bytes]
 
     def release(self) -> None:
-        """Ends it, unless it serves Spark: nothing in this process will ask for it."""
+        """Ends the daemon, unless it serves Spark: this process will not use it."""
         os.environ.pop(SOCKET_VARIABLE, None)
         if self.process.stdin is not None:
             self.process.stdin.close()
 
 
 def start_early_daemon() -> EarlyDaemon | None:
-    """Starts a daemon in the background, and leaves its name in this process's environment for Spark's children.
+    """Starts a daemon in the background, and puts its name into this process's environment for Spark's children.
 
     Returns:
         The daemon, which needs to be kept; ``None`` on other systems than Linux, where none is started.
@@ -84,11 +84,11 @@ def start_early_daemon() -> EarlyDaemon | None:
 
 
 def await_spark(listener: socket.socket, preload: Callable[[], None]) -> socket.socket:
-    """Imports, and returns once Spark's daemon has passed on what it was started with.
+    """Imports modules, and returns once Spark's daemon has passed on its streams, directory and environment.
 
     Args:
         listener: where Spark's daemon connects; it is closed.
-        preload: what there is to import.
+        preload: imports the modules.
 
     Returns:
         The connection, whose end says that this process has ended.
@@ -119,7 +119,7 @@ def await_spark(listener: socket.socket, preload: Callable[[], None]) -> socket.
 
 
 def is_served_by_early_daemon() -> bool:
-    """Whether an early daemon has served Spark in place of this process, which has waited for its end."""
+    """Returns whether an early daemon has served Spark for this process, which has waited until that daemon ended."""
     name = os.environ.get(SOCKET_VARIABLE)
     if not name:
         return False
@@ -156,7 +156,7 @@ def _take_over(connection: socket.socket, began_with: Mapping[str, str]) -> bool
 
 
 def _read_early(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that something may have read while it was imported."""
+    """Returns the variables that a module may have read while it was imported."""
     return {name: value for name, value in environment.items() if not name.startswith(_READ_LATER)}
 
 

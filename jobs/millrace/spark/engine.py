@@ -1,4 +1,4 @@
-"""What executes an application on Spark, and how the virtual machines are tuned for it."""
+"""The engine that executes an application on Spark, and the settings of the virtual machines for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SESSION_SETTINGS = {
 
 
 def engine_of(config: StreamsConfig, topology: FrozenTopology) -> ProcessingEngine:
-    """Returns what executes an application: what its configuration says, or micro-batches where it has frame functions.
+    """Returns the engine of an application: the configured one, or micro-batches if it has frame functions.
 
     Args:
         config: its configuration.

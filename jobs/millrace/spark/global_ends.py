@@ -1,4 +1,4 @@
-"""Up to where the global stores of a sub-topology must be before a batch of it is processed."""
+"""The offsets that the global stores of a sub-topology must have reached before a batch of it is processed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEW_PARTITIONS_S = 5.0
 
 
 class GlobalEnds:
-    """Asks where the topics of global stores end. Not for several threads at a time.
+    """A reader of the end offsets of the topics of global stores. Not thread-safe.
 
     Args:
         admin: an administrator of the cluster.
@@ -29,7 +29,7 @@ class GlobalEnds:
         self._known_at = float("-inf")
 
     def now(self) -> dict[TopicPartition, int]:
-        """Returns where they end for readers of committed records.
+        """Returns the current end offsets for readers of committed records.
 
         What was in a global store's topic before a record of the input is seen with it, where this is asked after the
         record was read.

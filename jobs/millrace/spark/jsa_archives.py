@@ -1,4 +1,4 @@
-"""Dynamic archives of Java classes (JEP 350): how they are named, recorded and replaced."""
+"""Dynamic archives of Java classes (JEP 350): their names, their recording and their replacement."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Recording:
     environment: Mapping[str, str] | None = None
 
     def run(self, recorded: Path) -> None:
-        """Returns once the archive is written.
+        """Runs the command, and returns once the archive is written.
 
         Args:
             recorded: where the command writes it.
@@ -74,7 +74,7 @@ class Recording:
 
 
 def install_archive(recorded: Path, archive: Path, progress: Callable[[str], None]) -> Path:
-    """Replaces the archives of other versions by a recorded one, whole or not at all.
+    """Replaces the archives of other versions by a recorded one, which is moved as a whole.
 
     Args:
         recorded: where it was written, on the same file system.

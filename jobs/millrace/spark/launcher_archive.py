@@ -1,8 +1,8 @@
-"""Makes short what comes before Spark's virtual machine: the script that starts it asks another one for its command.
+"""A faster start of Spark's launcher, the virtual machine that only computes the command of Spark's own one.
 
-That one, Spark's launcher, runs for a fifth of a second while nothing else of a driver can; with its classes in an
-archive of their own (JEP 350), and without an optimising compiler, for a third of that. The script takes its options
-from ``SPARK_LAUNCHER_OPTS``.
+The launcher runs for a fifth of a second, during which nothing else of a driver can run; with its classes in an archive
+of their own (JEP 350), and without an optimising compiler, for a third of that. ``spark-submit`` takes its options from
+``SPARK_LAUNCHER_OPTS``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RECORDING_LIMIT_S = 60
 
 
 def launcher_environment() -> dict[str, str]:
-    """Variables with which ``spark-submit`` starts sooner: where Spark is, and the launcher's options."""
+    """Returns the variables that make ``spark-submit`` start faster: Spark's directory, and the launcher's options."""
     archive = launcher_archive()
     # The script divides the variable at blanks, whatever is around them.
     is_usable = archive.is_file() and len(str(archive).split()) == 1
@@ -29,12 +29,12 @@ def launcher_environment() -> dict[str, str]:
 
 
 def launcher_archive() -> Path:
-    """Returns where the archive is, or would be."""
+    """Returns the path of the archive, which may not exist yet."""
     return archive_path("launcher", (spark_home() / "jars",))
 
 
 def make_launcher_archive(progress: Progress) -> Path:
-    """Returns the archive for the present Java and Spark, made if it is not there yet, in a second.
+    """Returns the archive for the installed Java and Spark, and makes it if it is missing, which takes a second.
 
     Older ones are removed.
 

@@ -1,4 +1,4 @@
-"""What a query tells its workers: how to run any task of its sub-topology. Sent as bytes, read once per worker."""
+"""The plan of a query, by which workers run any task of its sub-topology. Sent as bytes, decoded once per worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ hosts have their disks in different places, and for several workers on one host.
 
 @dataclass(frozen=True, kw_only=True)
 class QueryPlan(SubTopologySpec):
-    """The plan of a query: a sub-topology, and what its workers and its reader must know beside the tasks.
+    """The plan of a query: a sub-topology, with the settings that workers and readers need beside the tasks' own.
 
     Args:
         input_partitions: number of partitions of each input topic.
@@ -39,17 +39,17 @@ class QueryPlan(SubTopologySpec):
 
     @property
     def tasks(self) -> int:
-        """Number of tasks: that of the input topic with the most partitions."""
+        """Number of tasks: the number of partitions of the largest input topic."""
         return self._layout.count(self.input_partitions)
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The input topics, sorted; rows refer to them by their index here."""
+        """The input topics, sorted; rows contain a topic's index here."""
         return self._layout.inputs
 
     @property
     def repartition_topics(self) -> tuple[str, ...]:
-        """Those of the input topics that are the application's own."""
+        """The input topics that are repartition topics of the application."""
         return tuple(
             full_topic_name(topic, self.config.application_id, internal=True)
             for source in self.sub_topology.sources
@@ -58,7 +58,7 @@ class QueryPlan(SubTopologySpec):
         )
 
     def inputs_of(self, partition: int) -> tuple[TopicPartition, ...]:
-        """Input partitions of a task."""
+        """Returns the input partitions of a task."""
         return self._layout.task(partition, self.input_partitions).inputs
 
     @cached_property
@@ -66,11 +66,11 @@ class QueryPlan(SubTopologySpec):
         return SubTopologyLayout.of(self.sub_topology, self.config.application_id)
 
     def task_spec(self, partition: int) -> TaskSpec:
-        """Returns the task of a partition."""
+        """Returns the specification of the task of a partition."""
         return TaskSpec(part=self, partition=partition, inputs=self.inputs_of(partition))
 
     def to_bytes(self) -> bytes:
-        """Returns the plan with the user's functions, for :func:`plan_from_bytes`.
+        """Returns the plan, with the user's functions, as bytes for :func:`plan_from_bytes`.
 
         Raises:
             TopologyError: something that the user passed cannot be sent to the workers.
@@ -84,7 +84,7 @@ class QueryPlan(SubTopologySpec):
 
 
 class SubTopologyQuery:
-    """The description that a query of either engine gives of its sub-topology."""
+    """The name and number of a sub-topology's query, from its plan, for the queries of both engines."""
 
     _plan: QueryPlan
 
@@ -100,13 +100,13 @@ class SubTopologyQuery:
 
     @property
     def plan(self) -> QueryPlan:
-        """What its workers know."""
+        """The plan that its workers have."""
         return self._plan
 
 
 @lru_cache(maxsize=16)
 def plan_from_bytes(encoded: bytes) -> QueryPlan:
-    """Returns the plan in ``encoded``, with the state directory of this worker; each worker decodes it once."""
+    """Returns the plan in ``encoded``, with this worker's state directory; each worker decodes it only once."""
     plan: QueryPlan = cloudpickle.loads(encoded)
     here = os.environ.get(STATE_DIRECTORY_VARIABLE)
     return replace(plan, config=plan.config.model_copy(update={"state_dir": here})) if here else plan

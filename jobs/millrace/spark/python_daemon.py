@@ -1,7 +1,7 @@
-"""``python -m millrace.spark.python_daemon pyspark.worker``: what Spark forks its Python workers from.
+"""``python -m millrace.spark.python_daemon pyspark.worker``: the daemon that Spark forks its Python workers from.
 
 It is Spark's own daemon, which has imported what a worker needs before the first one is forked. A worker then begins
-within milliseconds, the first ones and one that takes the place of a killed one alike, and the seconds of imports are
+within milliseconds, also one that replaces a killed one, and the seconds of imports are
 paid once for each executor. Spark takes it because of ``spark.python.daemon.module``.
 
 Threads do not survive a fork, so nothing here may leave any that a worker counts on. The only one is a housekeeper of
@@ -26,7 +26,7 @@ PRELOADED = (
 
 
 def preload() -> None:
-    """Imports what workers of any application need, and do what a process does once; call it before the first fork.
+    """Imports the modules of all applications' workers, and initializes once per process; called before the first fork.
 
     What cannot be had here is left to the workers, which say so: the loops over librdkafka's messages.
     """
@@ -52,7 +52,7 @@ def preload() -> None:
 
 
 def main() -> None:
-    """Is the daemon: the one that Spark starts, or one that was started before Spark."""
+    """Runs the daemon: the one that Spark starts, or one that was started before Spark."""
     from millrace.spark.early_daemon import WAIT, await_spark, is_served_by_early_daemon
 
     if sys.argv[1] == WAIT:

@@ -1,4 +1,4 @@
-"""What a query, in whichever engine, tells the driver."""
+"""The hooks by which a query of either engine reports to the driver."""
 
 from __future__ import annotations
 

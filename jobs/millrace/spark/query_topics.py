@@ -1,4 +1,4 @@
-"""What a query does with the topics of its sub-topology, whichever engine executes it."""
+"""The operations of a query on the topics of its sub-topology, for both engines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 
 def read_committed(admin: KafkaAdmin, plan: QueryPlan) -> dict[TopicPartition, int]:
-    """Reads the committed offset of each input partition of a sub-topology.
+    """Returns the committed offset of each input partition of a sub-topology.
 
     Raises:
         StateError: a partition has none.
@@ -40,7 +40,7 @@ def read_committed(admin: KafkaAdmin, plan: QueryPlan) -> dict[TopicPartition, i
 
 
 def check_new_partitions(name: str, plan: QueryPlan, new: Sequence[TopicPartition]) -> None:
-    """Raises where the input has partitions that the plan does not know.
+    """Raises an error if the input has partitions that the plan does not contain.
 
     Args:
         name: of the query, for the message.
@@ -67,7 +67,7 @@ def check_new_partitions(name: str, plan: QueryPlan, new: Sequence[TopicPartitio
 
 
 class RepartitionPurge:
-    """Deletes what is processed from the repartition topics of a sub-topology, now and then.
+    """The purge that regularly deletes processed records from the repartition topics of a sub-topology.
 
     Args:
         admin: an administrator of the cluster.
@@ -88,12 +88,11 @@ class RepartitionPurge:
         self._log = _log.bind(application=plan.config.application_id, sub_topology=plan.sub_topology.number)
 
     def is_due(self, now: float) -> bool:
-        """Returns whether the interval has passed, by the monotonic clock."""
+        """Returns whether the interval has passed. The time is that of the monotonic clock."""
         return bool(self._topics) and now - self._purged_at >= self._interval_s
 
     def run(self, committed: Mapping[TopicPartition, int], now: float) -> None:
-        """Deletes the records before the committed offsets. They are never read again: restarts begin at these offsets,
-        and a crash or a refusal here leaves records for the next time.
+        """Deletes the records before the committed offsets.
 
         Raises:
             DriverFencedError: a newer driver has taken over.

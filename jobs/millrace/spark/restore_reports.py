@@ -1,4 +1,4 @@
-"""How far the restores of tasks are, as their workers report it."""
+"""The progress of tasks' restorations, as their workers report it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class RestoreTotals:
         self._reports: dict[str, dict[str, RestoreReport]] = {}
 
     def add(self, report: RestoreReport) -> tuple[int, float]:
-        """Takes a report; gives what remains for its task, and at which rate, records per second."""
+        """Adds a report; returns the remaining changelog records of its task, and its rate in records per second."""
         stores = self._reports.setdefault(report.task, {})
         stores[report.store] = report
         unfinished = [each for each in stores.values() if each.remaining]
         return sum(each.remaining for each in unfinished), sum(each.rate for each in unfinished)
 
     def clear(self) -> None:
-        """Discards everything: the tasks are opened again, or were."""
+        """Discards all reports: the tasks are opened again, or were."""
         self._reports.clear()

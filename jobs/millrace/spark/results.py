@@ -1,4 +1,4 @@
-"""What a Spark task gives back."""
+"""The schema of a Spark task's result."""
 
 from __future__ import annotations
 

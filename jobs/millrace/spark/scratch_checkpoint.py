@@ -1,4 +1,4 @@
-"""Spark's checkpoint of a streaming query, which nothing reads again: committed offsets are the progress."""
+"""Spark's checkpoint of a streaming query, which is never read again: committed offsets are the progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IN_MEMORY = Path("/dev/shm")
 
 
 class ScratchCheckpoint:
-    """A directory for the checkpoint of one start of a query: in memory, where the host has such a directory.
+    """A directory for the checkpoint of one start of a query: in memory, if the host has such a directory.
 
     Args:
         name: of the query.
@@ -27,7 +27,7 @@ class ScratchCheckpoint:
         """The directory; none before the start and after the end."""
 
     def create(self) -> Path:
-        """Returns a new one; the last one is removed, and those that killed drivers of this query left."""
+        """Creates a new directory; removes the last one, and those that killed drivers of this query left."""
         self.remove()
         self._remove_left()
         prefix = f"{self._prefix}{os.getpid()}-"
@@ -35,7 +35,7 @@ class ScratchCheckpoint:
         return self.path
 
     def remove(self) -> None:
-        """Removes the last one, if there is one."""
+        """Removes the last directory, if there is one."""
         if self.path is not None:
             shutil.rmtree(self.path, ignore_errors=True)
             self.path = None

@@ -78,14 +78,14 @@ def own_settings(config: StreamsConfig, engine: ProcessingEngine) -> dict[str, s
 
 
 def driver_address(session: SparkSession) -> tuple[str, str]:
-    """Returns the address that the driver listens on for its workers, and the one at which they reach it."""
+    """Returns the address on which the driver listens for its workers, and the address at which they reach it."""
     host = session.conf.get(_HOST)
     return session.conf.get(_BIND_ADDRESS, host), host
 
 
 @dataclass(frozen=True)
 class SessionStart:
-    """A session that is being opened.
+    """A session that is being opened in the background.
 
     Args:
         session: the session.
@@ -97,7 +97,7 @@ class SessionStart:
 
 
 def open_session(config: StreamsConfig, engine: ProcessingEngine) -> SessionStart:
-    """Starts to open a session and its Python workers in the background, which takes seconds.
+    """Begins to open a session and to start its Python workers in the background, which takes seconds.
 
     Args:
         config: the application's configuration.
@@ -128,7 +128,7 @@ def create_session(
     class_archive: Mapping[str, str],
     context: Future[SparkContext] | None = None,
 ) -> SparkSession:
-    """Returns a session for one application; where ``spark-submit`` has brought us, the one that it has prepared.
+    """Returns a session for one application; under ``spark-submit``, the session that it has prepared.
 
     With a local master the driver listens on its own host only; otherwise Spark takes the address of the host's name,
     unless ``spark.driver.host`` and ``spark.driver.bindAddress`` say where workers reach it.
@@ -181,7 +181,7 @@ def _session_of(
 
 
 def arrow_batch_settings(largest_record_bytes: int) -> dict[str, str]:
-    """Returns how Spark divides the rows for Python into Arrow batches.
+    """Returns the settings by which Spark divides the rows for Python into Arrow batches.
 
     With a limit of bytes Spark asks for the size of the batch at every row, a third of what the JVM does for a record.
     Where records cannot be large, their number limits a batch well enough.

@@ -1,4 +1,4 @@
-"""Starts Python workers before there is anything to do for them."""
+"""The start of Python workers before the first batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 
 def start_workers(context: Future[SparkContext]) -> Future[None]:
-    """Has Python workers started in the background as soon as there is a context.
+    """Starts Python workers in the background as soon as there is a Spark context.
 
     The daemon that they are forked from imports for a second; meanwhile the session comes up and queries are planned.
 
@@ -49,7 +49,7 @@ def start_workers(context: Future[SparkContext]) -> Future[None]:
 
 
 def first_use() -> None:
-    """Does what the first batch of a process would otherwise spend a second on: imports, kernels, machine code."""
+    """Initializes what would delay the first batch of a process by a second: imports, kernels, machine code."""
     import pyarrow as pa
 
     from millrace.machine_code import MachineCodeUnavailableError

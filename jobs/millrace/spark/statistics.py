@@ -1,4 +1,4 @@
-"""A task's outcome as the row of statistics that the driver's metrics are made of."""
+"""The row of statistics of a task's outcome, from which the driver computes its metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PHASES = {"read": Phase.READ, "process": Phase.PROCESS, "commit": Phase.COMMIT,
 
 
 def statistics_of(outcome: BatchOutcome, *, batch_id: int, run_id: str, failed_attempts: int = 0) -> TaskStatistics:
-    """Returns the row of one batch of one task.
+    """Returns the row of statistics of one batch of one task.
 
     Args:
         outcome: what the task did.

@@ -1,4 +1,4 @@
-"""A streaming query and its checkpoint, from a start to the next."""
+"""A streaming query and its checkpoint, which are replaced at each start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.spark.scratch_checkpoint import ScratchCheckpoint
 
 
 class StreamingRun:
-    """Starts and stops a streaming query under one name.
+    """The successive runs of a streaming query under one name.
 
     Args:
         name: of the query, as Spark shows it.
@@ -32,7 +32,7 @@ class StreamingRun:
 
     @property
     def exception(self) -> BaseException | None:
-        """Why the query failed, as Spark says."""
+        """The error of the query, as Spark reports it."""
         if self.query is None:
             return None
         error: BaseException | None = self.query.exception()
@@ -40,12 +40,12 @@ class StreamingRun:
 
     @property
     def checkpoint(self) -> Path:
-        """Where the query has its checkpoint, of which nothing is read by a later start."""
+        """The directory of the query's checkpoint, which no later start reads."""
         assert self._checkpoint.path is not None
         return self._checkpoint.path
 
     def start(self, writer: DataStreamWriter) -> None:
-        """Starts the query. One that failed need not be stopped before.
+        """Starts the query. A failed one need not be stopped first.
 
         Args:
             writer: what it does; its name and its checkpoint are set here.
@@ -54,7 +54,7 @@ class StreamingRun:
         self.query = writer.queryName(self._name).option("checkpointLocation", location).start()
 
     def stop(self, timeout_s: float, *, failure: str) -> None:
-        """Stops the query, if there is one; must not be called inside a callback, which Spark would wait for.
+        """Stops the query, if there is one; must not be called inside a callback, for which Spark would wait.
 
         Args:
             timeout_s: how long that may take, seconds.

@@ -1,4 +1,4 @@
-"""Whether Spark's virtual machine was there before this process."""
+"""The check whether ``spark-submit`` started this process."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _SUBMITTED_BY = "PYSPARK_GATEWAY_PORT"
 
 
 def is_submitted() -> bool:
-    """Whether ``spark-submit`` started this process: Spark's virtual machine is up then, and has its settings."""
+    """Returns whether ``spark-submit`` started this process: Spark's virtual machine then runs and has its settings."""
     return _SUBMITTED_BY in os.environ

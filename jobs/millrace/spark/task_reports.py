@@ -1,4 +1,4 @@
-"""What workers tell the driver outside the results of Spark tasks, by datagrams: losing one does little harm.
+"""Reports of workers to the driver beside the results of Spark tasks, as datagrams: losing one does little harm.
 
 While its Spark task still runs, a task tells how far its restore is; and one whose transaction was aborted or fenced
 raises, so that no result can tell of it.
@@ -44,7 +44,7 @@ Report = RestoreReport | LostTransaction
 
 
 class TaskReporter:
-    """Tells the driver of one task.
+    """A reporter of one task to the driver.
 
     Args:
         address: ``host:port`` of the driver's :class:`TaskReports`; empty where no process listens.
@@ -57,7 +57,7 @@ class TaskReporter:
         self._reported_at: dict[str, float] = {}
 
     def restoring(self, progress: RestoreProgress) -> None:
-        """How far the restore of a store is."""
+        """Reports the progress of a store's restoration."""
         now = time.monotonic()
         between = progress.records and progress.remaining
         if between and now - self._reported_at.get(progress.store, 0.0) < _REPORT_INTERVAL_S:
@@ -74,7 +74,7 @@ class TaskReporter:
         )
 
     def lost_transaction(self, outcome: TransactionOutcome) -> None:
-        """A transaction was not committed."""
+        """Reports that a transaction was not committed."""
         self._report(LostTransaction(task=self._task, outcome=outcome))
 
     def _report(self, report: Report) -> None:
@@ -91,7 +91,7 @@ class TaskReporter:
 
 
 class TaskReports:
-    """Listens for the workers' datagrams on a port of its own.
+    """A receiver of the workers' datagrams, on a port of its own.
 
     Args:
         bind: the address that is listened on.
@@ -119,11 +119,11 @@ class TaskReports:
 
     @property
     def address(self) -> str:
-        """``host:port`` to send reports to."""
+        """``host:port`` to which reports are sent."""
         return f"{self._host}:{self._socket.getsockname()[1]}"
 
     def close(self) -> None:
-        """Stops listening. May be called more than once."""
+        """Stops listening. Idempotent."""
         with contextlib.suppress(OSError):
             # A closed socket alone does not wake a thread that waits on it.
             self._socket.shutdown(socket.SHUT_RDWR)

@@ -1,9 +1,9 @@
-"""The tasks that a worker process keeps open between batches, and what one worker asks of another.
+"""The tasks that a worker process keeps open between batches, and the requests of workers to each other.
 
 Spark hands a partition to any of its Python workers. The one that had it last still holds the stores and the producer,
 so each worker answers on a socket of its own. A small batch is sent to the holder, which runs it and returns the
 outcome: that costs less than closing and opening the task. For a large one, which would keep the holder's interpreter
-busy while the asking worker waits, the holder is asked to give the task up; it does so once no batch of it runs. A
+busy while the asking worker waits, the holder is asked to release the task; it does so once no batch of it runs. A
 holder that does not answer in time is killed, if it is still the process that took the lock.
 """
 
@@ -56,7 +56,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """A batch for a task, as one worker sends it to another.
+    """A request to run a batch of a task, as one worker sends it to another.
 
     Args:
         plan: the encoded query plan.
@@ -72,12 +72,12 @@ class BatchRequest:
 
     @property
     def spec(self) -> TaskSpec:
-        """The task."""
+        """The specification of the task."""
         return plan_from_bytes(self.plan).task_spec(self.partition)
 
 
 class HeldTask:
-    """A task of this process, and whether something of it runs. Made by :meth:`WarmTasks.hold`."""
+    """A task that this process holds, and the lock of its use. Made by :meth:`WarmTasks.hold`."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -119,9 +119,9 @@ class WarmTasks:
         return self._run_here(self._take(request.spec, reporter), request)
 
     def hold(self, spec: TaskSpec, reporter: TaskReporter) -> HeldTask:
-        """Has this process hold a task, which another worker gives up for it.
+        """Makes this process hold a task; another worker that holds it closes it.
 
-        The task is in use when this returns: whoever has used it calls :meth:`release` or :meth:`discard`. Between two
+        The task is in use when this returns: the caller ends the use by :meth:`release` or :meth:`discard`. Between two
         uses another worker may ask for it.
 
         Args:
@@ -134,7 +134,7 @@ class WarmTasks:
         return self._take(spec, reporter)
 
     def use(self, held: HeldTask) -> bool:
-        """Takes a held task into use again; ``False`` where this process does not hold it any more."""
+        """Begins to use a held task again; returns ``False`` if this process does not hold it any more."""
         if not held.in_use.acquire(timeout=ANSWER_LIMIT_S):
             return False
         with self._guard:
@@ -148,7 +148,7 @@ class WarmTasks:
         held.in_use.release()
 
     def discard(self, held: HeldTask) -> None:
-        """Ends a use and closes the task."""
+        """Ends a use, and closes the task."""
         directory = held.task.spec.state_directory
         with self._guard:
             if self._entries.get(directory) is held:
@@ -160,10 +160,10 @@ class WarmTasks:
 
     @contextlib.contextmanager
     def releasing(self, release: Callable[[Path], None]) -> Iterator[None]:
-        """Lets other processes ask this one for standby copies as well as for tasks' directories.
+        """Makes this process also release standby copies when another process asks for their directories.
 
         Args:
-            release: closes the copy in a directory, if there is one, and returns once it is given back.
+            release: closes the copy in a directory, if there is one, and returns once the directory is free.
         """
         with self._guard:
             self._standbys.append(release)
@@ -234,7 +234,7 @@ class WarmTasks:
                     send(connection, answer)
 
     def _run_for_other(self, request: BatchRequest) -> BatchOutcome | Exception | None:
-        """The outcome, why it failed, or ``None`` where the task is not held here any more."""
+        """Returns the outcome, the error, or ``None`` if the task is not held here any more."""
         with self._guard:
             entry = self._entries.get(request.spec.state_directory)
         if entry is None or not entry.in_use.acquire(timeout=ANSWER_LIMIT_S):
@@ -269,7 +269,7 @@ class WarmTasks:
 
 
 def take_from_holder(directory: Path) -> None:
-    """Has the process that holds a task's directory give it back, this one too. Returns once none has it.
+    """Makes the process that holds a task's directory release it, also this process; returns once it is free.
 
     Raises:
         StateDirectoryLockedError: the holder is not a worker of ours, or does not go away.
@@ -314,7 +314,7 @@ def _ask(path: Path, directory: Path) -> bool:
 
 
 def _other_holder(directory: Path) -> ProcessIdentity | None:
-    """Another live worker that holds a task's directory."""
+    """Returns the process of another live worker that holds a task's directory, or ``None``."""
     holder = lock_holder(directory)
     if holder is None or holder.pid == os.getpid() or not socket_path(holder.pid).exists() or not holder.is_alive():
         return None
@@ -322,7 +322,7 @@ def _other_holder(directory: Path) -> ProcessIdentity | None:
 
 
 def forward(holder: ProcessIdentity, request: BatchRequest) -> BatchOutcome | None:
-    """Has another worker run a batch; ``None`` where it does not hold the task any more.
+    """Makes another worker run a batch; returns ``None`` if it does not hold the task any more.
 
     Raises:
         MillraceError: the batch failed there.
@@ -357,7 +357,7 @@ _warm_guard = threading.Lock()
 
 
 def warm_tasks() -> WarmTasks:
-    """Returns the open tasks of this process; a forked child starts with none."""
+    """Returns the open tasks of this process; a forked child starts without any."""
     global _warm  # noqa: PLW0603 - one per process is the point
     with _warm_guard:
         if _warm is None or _warm._pid != os.getpid():

@@ -1,4 +1,4 @@
-"""Makes the first micro-batch as fast as the others: what Spark does only once for its source is done before it."""
+"""The warm-up before the first micro-batch: what Spark's source does only once is done in advance."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def warm_up(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> None:
-    """Has Spark's source read a little of the input, whose rows Python workers decode.
+    """Reads a little of the input with Spark's source, and lets Python workers decode its rows.
 
     The first batch of a query otherwise takes seconds longer than the others: Spark generates and compiles the code of
     its plan, opens consumers and loads classes.
@@ -68,7 +68,7 @@ def warm_up(
 
 @dataclass(frozen=True)
 class _Decode:
-    """Decodes rows with the sources' serdes, and throws the result away."""
+    """The function for ``mapInArrow``: decodes rows with the sources' serdes, and discards the result."""
 
     sources: tuple[SourceNode, ...]
 

@@ -1,4 +1,4 @@
-"""How the workers of a host speak: pickled messages over unix sockets that only their user can open."""
+"""The messages between the workers of a host: pickled, over unix sockets that only their user can open."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LENGTH = struct.Struct(">q")
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Asks a process to close a task, or a standby to close its copy.
+    """A request to close a task, or a standby copy.
 
     Args:
         directory: the task's directory.
@@ -33,12 +33,12 @@ class GiveUp:
 
 
 def socket_path(pid: int) -> Path:
-    """Returns where the worker ``pid`` answers. Short, since a socket's path may have about a hundred characters."""
+    """Returns the path of a worker's socket. Short, since a socket's path is limited to about 100 characters."""
     return Path(tempfile.gettempdir()) / f"millrace-workers-{os.getuid()}" / f"{pid}.sock"
 
 
 def listen() -> socket.socket:
-    """Returns the socket of this process, for :func:`socket_path`'s callers."""
+    """Returns the listening socket of this process, at its :func:`socket_path`."""
     path = socket_path(os.getpid())
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A process of the same number that is no more may have left its socket.
@@ -50,10 +50,10 @@ def listen() -> socket.socket:
 
 
 def serve(listener: socket.socket, answer: Callable[[socket.socket, Any], None], *, name: str) -> None:
-    """Answers every message that comes to ``listener`` for as long as this process lives; returns at once.
+    """Answers every message to ``listener`` for the lifetime of this process; returns at once.
 
     Args:
-        listener: what :func:`listen` gave.
+        listener: the socket that :func:`listen` returned.
         answer: takes a connection and what was asked on it. Each runs in a thread of its own, so that a long one does
             not keep the others waiting.
         name: of the thread that listens.
@@ -74,7 +74,7 @@ def serve(listener: socket.socket, answer: Callable[[socket.socket, Any], None],
 
 @contextlib.contextmanager
 def connected(path: Path) -> Iterator[socket.socket]:
-    """A connection to the worker at ``path``, on which nothing waits for longer than the limit.
+    """Connects to the worker at ``path``, with a timeout for every send and receive.
 
     Raises:
         OSError: no process listens there.
@@ -92,7 +92,7 @@ def send(connection: socket.socket, message: object) -> None:
 
 
 def receive(connection: socket.socket) -> Any:
-    """Returns the next message. Waits on while the other side shows that it lives (see :func:`pulse`).
+    """Returns the next message. Keeps waiting while the other side shows that it is alive (see :func:`pulse`).
 
     Raises:
         OSError: the other side was silent for too long.
@@ -106,7 +106,7 @@ def receive(connection: socket.socket) -> Any:
 
 @contextlib.contextmanager
 def pulse(connection: socket.socket) -> Iterator[threading.Lock]:
-    """Shows every second that this process lives while the block computes an answer.
+    """Sends a sign of life every second while the block computes an answer.
 
     Yields:
         The lock under which the answer has to be sent, so that no sign of life falls into the middle of it.

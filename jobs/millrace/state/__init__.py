@@ -1,4 +1,4 @@
-"""State stores of a task: RocksDB and memory, their layers, the task's database, its changelogs and restore."""
+"""State stores of a task: RocksDB and memory, their layers, the task's database, its changelogs and restorations."""
 
 from millrace.state.buffer_layout import BufferedChange, BufferedRecordContext
 from millrace.state.changelog import ChangelogBatch

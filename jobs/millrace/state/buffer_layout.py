@@ -1,4 +1,4 @@
-"""What the changelog of a suppression buffer holds: a change of a table and the record that it came with.
+"""The changelog layout of a suppression buffer: a change of a table, and the context of its record.
 
 Source: ``BufferValue`` and ``ProcessorRecordContext``, version 3 of the layout of
 ``InMemoryTimeOrderedKeyValueChangeBuffer``. All numbers are big-endian; a length of -1 is null, and an old value of
@@ -26,7 +26,7 @@ _FIXED_BYTES = 8 + 8 + 8 + 4
 
 @dataclass(slots=True)
 class BufferedRecordContext:
-    """The input record that a change came with.
+    """The context of the input record that caused a change.
 
     Args:
         timestamp: the change's, milliseconds.
@@ -44,13 +44,13 @@ class BufferedRecordContext:
 
     @property
     def position(self) -> tuple[str, int, int]:
-        """Topic, partition and offset."""
+        """Topic, partition and offset of the record."""
         return self.topic, self.partition, self.offset
 
 
 @dataclass(slots=True)
 class BufferedChange:
-    """A change of a table that waits.
+    """A buffered change of a table.
 
     Args:
         time: what it is ordered by, milliseconds: the time of the first change of its key that is in the buffer.
@@ -69,7 +69,7 @@ class BufferedChange:
     size: int = field(default=0)
 
     def sized(self, key: bytes) -> BufferedChange:
-        """Returns the same, with the size that it has under ``key``."""
+        """Sets the size that the change has under ``key``, and returns the change."""
         self.size = _FIXED_BYTES + len(key) + _text_length(self.context.topic)
         for value in (self.prior, None if self.old == self.prior else self.old, self.new):
             self.size += 0 if value is None else len(value)
@@ -78,7 +78,7 @@ class BufferedChange:
         return self
 
     def to_bytes(self) -> bytes:
-        """Returns the value of the changelog's record."""
+        """Returns the change as the value of a changelog record."""
         context = self.context
         topic = context.topic.encode()
         headers = context.headers or []
@@ -97,7 +97,7 @@ class BufferedChange:
 
     @classmethod
     def from_bytes(cls, key: bytes, data: bytes) -> BufferedChange:
-        """Returns the inverse of :meth:`to_bytes`.
+        """Parses the output of :meth:`to_bytes`.
 
         Raises:
             StateError: the bytes are not such a value.
@@ -124,28 +124,28 @@ class BufferedChange:
 
 
 class _Reader:
-    """Takes numbers and values off the front of bytes."""
+    """A reader of consecutive numbers and values in bytes."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._offset = 0
 
     def int64(self) -> int:
-        """A 64-bit number."""
+        """Reads a 64-bit number."""
         self._offset += _LONG.size
         return int(_LONG.unpack_from(self._data, self._offset - _LONG.size)[0])
 
     def int32(self) -> int:
-        """A 32-bit number."""
+        """Reads a 32-bit number."""
         self._offset += _INT.size
         return int(_INT.unpack_from(self._data, self._offset - _INT.size)[0])
 
     def sized(self) -> bytes | None:
-        """A value behind its length."""
+        """Reads a value that follows its length."""
         return self.take(self.int32())
 
     def take(self, length: int) -> bytes | None:
-        """A value of that length."""
+        """Reads a value of this length; ``None`` for the length of a null."""
         if length == _NULL:
             return None
         end = self._offset + length
@@ -160,5 +160,5 @@ def _sized(value: bytes | None) -> bytes:
 
 
 def _text_length(text: str) -> int:
-    """In Java's characters."""
+    """Returns the length of a text in Java's characters (UTF-16 code units)."""
     return len(text) if text.isascii() else len(text.encode("utf-16-be")) // 2

@@ -1,4 +1,4 @@
-"""Filling a store of RocksDB from nothing: without a write-ahead log, and with compaction put off.
+"""The bulk load of an empty RocksDB store: without a write-ahead log, and with compaction postponed.
 
 What a crash loses of it is no loss, since the position knows nothing of the store until the commit that ends the load.
 But what it leaves may be anything between the beginning and the end: a mark in the metadata says so, and the store is
@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 class BulkLoads:
-    """The stores of one database that are being loaded.
+    """The bulk loads of one database: the stores that are being loaded.
 
     A load costs 1.4 microseconds of processor time for a record of 100 bytes, ordinary batches 2.2. The files of level
     0 that it leaves are compacted afterwards in the background; until then writes are not slowed down because of them.
@@ -46,7 +46,7 @@ class BulkLoads:
         return bool(self._loading)
 
     def begin(self, store: str) -> None:
-        """Marks the store, which must be empty, as being loaded; from now on :meth:`write` may be used for it."""
+        """Marks the store, which must be empty, as being loaded; it may then be written without a write-ahead log."""
         batch = self._database.new_batch()
         self._database.put_metadata(batch, _mark(store), b"1")
         self._database.write(batch)
@@ -60,14 +60,14 @@ class BulkLoads:
         self._loading.add(store)
 
     def finish(self, batch: WriteBatch) -> None:
-        """Makes what was loaded durable, and adds the removal of the marks to the batch that says so."""
+        """Makes the loaded data durable, and adds the removal of the marks to the batch that commits it."""
         if self._loading:
             self._database.flush(self._loading)
             for store in self._loading:
                 self._database.delete_metadata(batch, _mark(store))
 
     def finished(self) -> None:
-        """The batch of :meth:`finish` was written: compaction begins."""
+        """Starts compaction, after the batch of :meth:`finish` was written."""
         for store in self._loading:
             self._database.store_family(store).set_options({"disable_auto_compactions": "false"})
         self._compacting |= self._loading
@@ -83,12 +83,12 @@ class BulkLoads:
 
 
 def interrupted_loads(database: RocksDatabase, stores: Iterable[str]) -> list[str]:
-    """Returns the stores whose load did not end."""
+    """Returns the stores whose load was interrupted."""
     return [store for store in stores if database.metadata(_mark(store)) is not None]
 
 
 def discard_interrupted_load(database: RocksDatabase, store: str, also: Iterable[bytes]) -> None:
-    """Empty a store whose load did not end.
+    """Empties a store whose load was interrupted.
 
     Args:
         database: the open database.

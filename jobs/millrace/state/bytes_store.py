@@ -11,7 +11,7 @@ from millrace.state.layout import Packed
 
 
 class BytesStore(Protocol):
-    """Committed local keys and values. Writes are staged, and take effect together when the task commits."""
+    """Committed local keys and values. Writes are staged, and become visible together when the task commits."""
 
     def get(self, key: bytes) -> Packed:
         """Returns the value of ``key``."""
@@ -20,29 +20,29 @@ class BytesStore(Protocol):
         """Returns the values of ``keys``, in their order."""
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Returns the entries from ``from_key`` up to and without ``before`` (``None``: to the end), in key order."""
+        """Returns the entries from ``from_key`` to ``before`` (exclusive; ``None``: to the end), in key order."""
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
-        """Adds writes to the commit that ``batch`` stands for; ``None`` deletes."""
+        """Adds writes to the commit of ``batch``; ``None`` deletes."""
 
     def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> None:
         """Adds the deletion of ``[begin, end)`` to the commit."""
 
     def apply_staged(self) -> None:
-        """The commit succeeded: what was staged is visible from here on."""
+        """Makes the staged writes visible, after the commit has succeeded."""
 
     def discard_staged(self) -> None:
-        """The commit failed: nothing of it happened."""
+        """Discards the staged writes, after the commit has failed."""
 
     def is_empty(self) -> bool:
         """Returns whether there is no committed entry."""
 
     def size(self) -> tuple[int, int]:
-        """Returns the number of entries and bytes, both approximate."""
+        """Returns the number of entries and their bytes, both approximate."""
 
 
 class MemoryBytesStore:
-    """A :class:`BytesStore` in a dictionary; it sorts when a range is asked for."""
+    """A :class:`BytesStore` in a dictionary, which is sorted when a range is read."""
 
     def __init__(self) -> None:
         self._data: dict[bytes, bytes] = {}
@@ -59,7 +59,7 @@ class MemoryBytesStore:
         return list(map(self._data.get, keys))
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Returns the entries of a range as they were when the scan began."""
+        """Yields the entries of a range as they were when the scan began."""
         keys = self._keys()
         first = bisect_left(keys, from_key)
         end = len(keys) if before is None else bisect_left(keys, before)
@@ -67,11 +67,11 @@ class MemoryBytesStore:
         return iter([(key, data[key]) for key in islice(keys, first, max(first, end))])
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:  # noqa: ARG002
-        """Keeps the writes until the database's own batch was written."""
+        """Stages the writes until the database's own batch was written."""
         self._staged.append((keys, values))
 
     def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> None:  # noqa: ARG002
-        """Keeps the deletion until the database's own batch was written; ranges are deleted before writes are made."""
+        """Stages the deletion until the database's own batch was written; deletions of ranges come before writes."""
         self._staged_ranges.append((begin, end))
 
     def apply_staged(self) -> None:
@@ -103,7 +103,7 @@ class MemoryBytesStore:
         return not self._data
 
     def size(self) -> tuple[int, int]:
-        """Returns the number of entries and bytes of keys and values."""
+        """Returns the number of entries, and the bytes of their keys and values."""
         return len(self._data), sum(map(len, self._data)) + sum(map(len, self._data.values()))
 
     def _keys(self) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""The change-logging layer: what was written to a store since the last drain, in the layout of its changelog topic."""
+"""The change-logging layer: the writes to a store since the last drain, in the layout of its changelog topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millrace.state.layout import Int64Array, changelog_window_keys
 
 @dataclass(frozen=True, kw_only=True)
 class ChangelogBatch:
-    """Records for the changelog topic of one store, in the order in which they are to be written.
+    """Records for the changelog topic of one store, in the order of their writes.
 
     Args:
         store: name of the store.
@@ -41,7 +41,7 @@ class _Write:
 
 
 class Changelog:
-    """Collects the writes of one store by reference: a write costs nothing until it is drained.
+    """The writes to one store, collected by reference: a write costs nothing until it is drained.
 
     Args:
         store: name of the store.
@@ -68,7 +68,7 @@ class Changelog:
         starts: Int64Array | None = None,
         new_keys: int = 0,
     ) -> None:
-        """Remembers one write.
+        """Records one write of several keys.
 
         Args:
             keys: un-windowed keys; neither this list nor the others may be changed later.
@@ -83,12 +83,12 @@ class Changelog:
         self._writes.append(_Write(keys, starts, values, timestamps))
 
     def clear(self) -> None:
-        """Discards what was not drained."""
+        """Discards the writes that were not drained."""
         self._writes = []
         self._may_repeat_keys = False
 
     def drain(self) -> ChangelogBatch | None:
-        """Returns the writes since the last drain, ``None`` where there are none."""
+        """Returns the writes since the last drain; ``None`` if there are none."""
         if not self._writes:
             return None
         writes = self._writes

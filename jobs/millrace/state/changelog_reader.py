@@ -1,4 +1,4 @@
-"""Reading a changelog from the broker: committed records only, from an offset that must be there."""
+"""Readers of a changelog on the broker: committed records only, from an offset that must exist."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _FETCH_WAIT_MS = 20
 
 
 class ChangelogReader(Protocol):
-    """The reader of changelogs that a restoration needs."""
+    """A reader of a changelog, as a restoration needs it."""
 
     def log_range(self) -> tuple[int, int]:
-        """Returns the first offset of the log, and its end with open transactions included.
+        """Returns the first offset of the log, and its end including open transactions.
 
         Raises:
             StateError: the topic or partition does not exist.
         """
 
     def start(self, offset: int) -> None:
-        """Reads from ``offset``."""
+        """Begins to read at ``offset``."""
 
     def read(self) -> Sequence[PartitionColumns]:
-        """Returns the next records and positions, waiting about a second for the first.
+        """Returns the next records and positions; waits about a second for the first.
 
         Raises:
             OffsetOutOfRangeError: the log does not have the next offset any more.
@@ -47,14 +47,14 @@ class ChangelogReader(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Why nothing may come at present; empty where all is well."""
+        """The reason why no records may come at present; empty if there is none."""
 
     def close(self) -> None:
         """Stops reading."""
 
 
 def admin_beside_consumer(bootstrap_servers: str, settings: Mapping[str, str] | None) -> KafkaAdmin:
-    """Returns an administrator of the cluster that a consumer reads from; it connects as the consumer does.
+    """Returns an administrator of the cluster from which a consumer reads, with the consumer's connection settings.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -65,7 +65,7 @@ def admin_beside_consumer(bootstrap_servers: str, settings: Mapping[str, str] | 
 
 
 def changelog_settings(bootstrap_servers: str, settings: Mapping[str, str] | None) -> ReaderSettings:
-    """Returns how a reader of changelogs is set up.
+    """Returns the settings of a reader of changelogs.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -77,14 +77,14 @@ def changelog_settings(bootstrap_servers: str, settings: Mapping[str, str] | Non
 
 
 class BrokerChangelogReader:
-    """A :class:`ChangelogReader` on the broker, for committed records.
+    """A :class:`ChangelogReader` of the broker, for committed records.
 
     Args:
         topic: the changelog topic.
         partition: the partition.
         bootstrap_servers: comma-separated ``host:port``.
         settings: settings of the client that the user passes on (``consumer.*``), without their prefix. Those that
-            make a restoration right are not open to change.
+            a correct restoration needs cannot be changed.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class BrokerChangelogReader:
         return begin_offsets(self._admin, [topic_partition])[topic_partition], ends[topic_partition]
 
     def start(self, offset: int) -> None:
-        """Reads from ``offset``."""
+        """Begins to read at ``offset``."""
         self._reader.assign({(self._topic, self._partition): offset})
 
     def read(self) -> Sequence[PartitionColumns]:
@@ -119,7 +119,7 @@ class BrokerChangelogReader:
 
     @property
     def trouble(self) -> str:
-        """Why nothing may come at present."""
+        """The reason why no records may come at present; empty if there is none."""
         return self._reader.trouble
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class BrokerChangelogReader:
 
 
 def lost_offset(error: OffsetOutOfRangeError, where: str) -> StateError:
-    """Returns what it means for who reads a log that an offset is gone.
+    """Returns the error for a reader of a log that has lost the next offset.
 
     Args:
         error: what the reader says.

@@ -1,4 +1,4 @@
-"""A checkpoint of a task's stores: a directory that does not change any more."""
+"""A checkpoint of a task's stores: a directory that does not change after it was written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SUFFIX = ".records"
 
 
 def write_checkpoint(directory: Path, database: RocksDatabase | None, others: Mapping[str, LayeredStore]) -> None:
-    """Makes a checkpoint.
+    """Writes a checkpoint.
 
     Args:
         directory: where; must not exist.
@@ -40,5 +40,5 @@ def write_checkpoint(directory: Path, database: RocksDatabase | None, others: Ma
 
 
 def records_file(directory: Path, store: str) -> Path:
-    """Returns the file of a store that is kept as records."""
+    """Returns the file of a store whose checkpoint consists of records."""
     return directory / f"{store}{_SUFFIX}"

@@ -1,4 +1,4 @@
-"""What a store holds, as records of its changelog: those that make an empty store equal to it."""
+"""The content of a store as changelog records, which make an empty store equal to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ StoreRecord = tuple[bytes, bytes | None, int]
 
 
 def in_batches(records: Iterable[StoreRecord], headers: Headers | None = None) -> Iterator[RecordBatch]:
-    """Records in batches.
+    """Yields the records in batches.
 
     Args:
         records: key, value and timestamp of each.
@@ -39,7 +39,7 @@ def in_batches(records: Iterable[StoreRecord], headers: Headers | None = None) -
 
 
 def routing_key(store: StoreSpec, key: bytes) -> bytes:
-    """Returns the bytes by which Kafka's partitioner placed the records that made a row: those of the un-windowed key.
+    """Returns the bytes by which Kafka's partitioner chose the partition of a row: those of the un-windowed key.
 
     Args:
         store: the store.

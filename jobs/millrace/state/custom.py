@@ -1,4 +1,4 @@
-"""A user's store as the innermost layer of a store."""
+"""The adapter of a user's store to the innermost layer of a store."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ class CustomBytesStore:
             yield from self._store.range(from_key, before)
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:  # noqa: ARG002
-        """Keeps the writes for :meth:`write`."""
+        """Stages the writes until :meth:`write`."""
         self._staged += zip(keys, values, strict=True)
 
     def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> None:  # noqa: ARG002
-        """Keeps the deletion of what is there now for :meth:`write`."""
+        """Stages the deletion of the present keys of the range until :meth:`write`."""
         self._staged += [(key, None) for key, _ in self.scan(begin, end)]
 
     def write(self, position: TaskPosition | None) -> None:
-        """Writes what was staged, with the position it stands for and :attr:`metadata`.
+        """Writes the staged writes, with the position that they reach and :attr:`metadata`.
 
         Args:
             position: ``None`` leaves it as it was: while a changelog is replayed.
@@ -109,7 +109,7 @@ class CustomBytesStore:
 
     @contextmanager
     def _calling(self, what: str) -> Iterator[None]:
-        """What the user's store raises inside is an error of the state, and of no record.
+        """Converts errors that the user's store raises inside to errors of the state, since no record causes them.
 
         Raises:
             StateCorruptedError: the store says so; it is emptied and restored from its changelog, as RocksDB is.
@@ -133,7 +133,7 @@ class CustomBytesStore:
             raise own
 
     def apply_staged(self) -> None:
-        """The writes were made."""
+        """Clears the staged writes, after they were made."""
         self._staged = []
 
     def discard_staged(self) -> None:
@@ -145,16 +145,16 @@ class CustomBytesStore:
         return not any(True for _ in islice(self.scan(b"", None), 1))
 
     def size(self) -> tuple[int, int]:
-        """Returns the number of keys as the store says; their bytes are not known."""
+        """Returns the number of keys that the store reports; their bytes are not known and returned as 0."""
         return self._store.approximate_num_entries(), 0
 
     def wipe(self) -> None:
-        """Removes everything."""
+        """Removes all data."""
         self._store.wipe()
         self.is_damaged = False
 
     def close(self) -> None:
-        """Closes the user's store. One that cannot be closed is logged: the others must be closed all the same."""
+        """Closes the user's store. An error is logged only, since the other stores must be closed too."""
         try:
             self._store.close()
         except Exception as error:
@@ -187,7 +187,7 @@ def open_custom_store(name: str, create: StoreFactory, directory: Path | None) -
 def with_positions_of(
     position: TaskPosition, stores: Mapping[str, CustomBytesStore], *, has_database: bool
 ) -> TaskPosition:
-    """Returns the position of a task some of whose stores keep positions of their own.
+    """Returns the position of a task of which some stores keep their own positions.
 
     Where they disagree, no input is known to be in all of them: each is then brought forward from its own changelog
     offset, and stores without a changelog begin again.

@@ -31,7 +31,7 @@ _open_locks: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 class DirectoryLock:
     """An exclusive lock on a directory, by ``flock`` on a file in it.
 
-    The kernel gives it back when the process dies, however it dies; the file itself may stay and means nothing.
+    The kernel releases it when the process dies, however it dies; the file itself may stay and means nothing.
 
     Args:
         directory: the directory; made if missing.
@@ -56,14 +56,14 @@ class DirectoryLock:
         _open_locks.add(self)
 
     def release(self) -> None:
-        """Give the lock back. Idempotent."""
+        """Releases the lock. Idempotent."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             _open_locks.discard(self)
             unlock_file(descriptor)
 
     def close_without_unlocking(self) -> None:
-        """Close the file without unlocking it: for a forked child, whose parent keeps the lock."""
+        """Closes the file without unlocking it: for a forked child, whose parent keeps the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -80,7 +80,7 @@ os.register_at_fork(after_in_child=_close_locks_in_child)
 
 
 def lock_holder(directory: Path) -> ProcessIdentity | None:
-    """Returns the process (maybe dead) that wrote a directory's lock file; ``None`` without one, or a cut one."""
+    """Returns the process (maybe dead) that wrote the lock file; ``None`` if there is none, or an incomplete one."""
     try:
         return ProcessIdentity.from_mapping(orjson.loads((directory / LOCK_FILE).read_bytes()))
     except (FileNotFoundError, orjson.JSONDecodeError, OperationError):
@@ -88,7 +88,7 @@ def lock_holder(directory: Path) -> ProcessIdentity | None:
 
 
 class StateDirectory:
-    """``<state.dir>/<application-id>/<s>_<p>/`` of all applications that keep state here.
+    """The directories ``<state.dir>/<application-id>/<s>_<p>/`` of all applications with this ``state.dir``.
 
     Args:
         state_dir: the setting ``state.dir``.
@@ -98,27 +98,27 @@ class StateDirectory:
         self._root = Path(state_dir)
 
     def application(self, application_id: str) -> Path:
-        """Directory of an application."""
+        """Returns the directory of an application."""
         return self._root / application_id
 
     def task(self, application_id: str, sub_topology: int, partition: int) -> Path:
-        """Directory of one task."""
+        """Returns the directory of a task."""
         return self.application(application_id) / f"{sub_topology}_{partition}"
 
     def restore_slots(self, application_id: str) -> Path:
-        """Directory of the slots for restorations, see :class:`millrace.state.restore_slots.RestoreSlots`."""
+        """Returns the directory of the restore slots, see :class:`millrace.state.restore_slots.RestoreSlots`."""
         return self.application(application_id) / RESTORE_SLOTS_DIRECTORY
 
     def global_store(self, application_id: str, store: str) -> Path:
-        """Directory of the copies of a global store; each copy is a numbered directory in it."""
+        """Returns the directory of a global store's copies; each copy is a numbered directory in it."""
         return self.application(application_id) / GLOBAL_DIRECTORY / store
 
     def global_copies(self, application_id: str) -> list[Path]:
-        """The directories of all copies of global stores."""
+        """Returns the directories of all copies of global stores."""
         return sorted(path for path in self.global_store(application_id, "").glob("*/*") if path.is_dir())
 
     def tasks(self, application_id: str) -> list[tuple[int, int]]:
-        """(sub-topology, partition) of the tasks that have a directory."""
+        """Returns (sub-topology, partition) of the tasks that have a directory."""
         root = self.application(application_id)
         if not root.is_dir():
             return []
@@ -130,7 +130,7 @@ class StateDirectory:
         )
 
     def check_unused(self, application_id: str) -> None:
-        """Does nothing where no process uses the local state of an application.
+        """Checks that no process uses the local state of an application.
 
         Raises:
             StateDirectoryLockedError: a live process holds the application, a task or a copy.
@@ -140,7 +140,7 @@ class StateDirectory:
                 pass
 
     def clean(self, application_id: str) -> list[tuple[int, int]]:
-        """Remove the local state of a stopped application, standby copies included; its next start restores it.
+        """Removes the local state of a stopped application, standby copies included; its next start restores it.
 
         Returns:
             the tasks whose state was removed.

@@ -1,4 +1,4 @@
-"""Rewriting the files of a database part by part in a thread of its own, while the stores are read and written.
+"""The compaction of a database's files, part by part in a thread of its own, while the stores are used.
 
 RocksDB compacts without Python's lock, so batches go on; what they feel is the disk and the core it takes.
 """
@@ -38,12 +38,12 @@ class CompactionProgress:
 
 
 class FileCompaction:
-    """A compaction that begins at once.
+    """A compaction that starts at once, in a thread of its own.
 
     Args:
         database: the open database.
         stores: the column family of each store.
-        budget_s: after that long no further part is begun, seconds.
+        budget_s: seconds after which no further part is begun.
     """
 
     def __init__(self, database: Rdict, stores: Mapping[str, Rdict], *, budget_s: float) -> None:
@@ -59,19 +59,19 @@ class FileCompaction:
 
     @property
     def is_running(self) -> bool:
-        """Whether it goes on."""
+        """Whether the compaction runs."""
         return self._thread.is_alive()
 
     @property
     def progress(self) -> CompactionProgress:
-        """Returns its position."""
+        """The progress of the compaction."""
         running = self.is_running
         return CompactionProgress(
             bytes_before=dict(self._before), bytes_after=dict(self._after), running=running, problem=self._problem
         )
 
     def end(self) -> None:
-        """Stops it, before the database is closed: the database compacts nothing any more afterwards."""
+        """Stops the compaction before the database is closed, which compacts nothing any more afterwards."""
         self._ending.set()
         if self._thread.is_alive():
             # Interrupts what runs; a database that is closed while a thread is in it refuses.
@@ -90,7 +90,7 @@ class FileCompaction:
             _log.warning("stores not compacted", problem=self._problem)
 
     def _compact(self, family: Rdict) -> bool:
-        """Whether the whole store was compacted."""
+        """Compacts a store; returns whether that was completed."""
         options = CompactOptions()
         # Automatic compactions must not wait for ours, or writes would stall.
         options.set_exclusive_manual_compaction(False)
@@ -110,7 +110,7 @@ class FileCompaction:
 
 
 def _bounds(family: Rdict) -> list[bytes]:
-    """Keys between which about one file lies, in order."""
+    """Returns keys, in order, between which there is about one file each."""
     starts = sorted({file["start_key"] for file in family.live_files()} - {b"", None})[1:]
     step = -(-len(starts) // MOST_PARTS) or 1
     return starts[::step]

@@ -1,4 +1,4 @@
-"""Binary layout of the keys of the records that wait in a stream-table join with grace.
+"""Binary layout of the keys of buffered records in a stream-table join with grace.
 
 A 0 byte, the 8-byte timestamp, the key's bytes and a 4-byte sequence number, so that the order of the bytes is the
 order of release. As in Kafka Streams' ``TimeFirstWindowKeySchema``. The values are those of a suppression buffer
@@ -19,7 +19,7 @@ def grace_key(timestamp: int, key: bytes, sequence: int) -> bytes:
 
 
 def grace_timestamp(data: bytes) -> int:
-    """Returns the record's timestamp, milliseconds."""
+    """Returns the timestamp of the record with this key, milliseconds."""
     timestamp: int = _HEAD.unpack_from(data)[1]
     return timestamp
 

@@ -1,4 +1,4 @@
-"""Binary layout of the records that wait for a partner in a left or outer stream-stream join.
+"""Binary layout of the records that have no partner yet in a left or outer stream-stream join.
 
 A key is the 8-byte timestamp, a byte for the side (1 left, 0 right) and the key's bytes, so that the order of the bytes
 is the order of the results: by timestamp, right before left, by key. A value is a list, since several records of a key
@@ -24,13 +24,13 @@ def outer_join_key(timestamp: int, *, left: bool, key: bytes) -> bytes:
 
 
 def read_outer_join_key(data: bytes) -> tuple[int, bool, bytes]:
-    """Timestamp, whether it is the left side, and the key's bytes."""
+    """Returns the timestamp, whether the record is on the left side, and the bytes of its key."""
     timestamp, left = _KEY.unpack_from(data)
     return timestamp, bool(left), data[_KEY.size :]
 
 
 def outer_join_values(values: Sequence[bytes], *, left: bool) -> bytes:
-    """Returns the value for records of one key, timestamp and side, in the order in which they came."""
+    """Returns the value for the records of one key, timestamp and side, in their order."""
     side = bytes([left])
     return _HEAD.pack(_LENGTHS_FOLLOW, len(values)) + b"".join(
         [_LENGTH.pack(len(value) + 1) + side + value for value in values]
@@ -38,7 +38,7 @@ def outer_join_values(values: Sequence[bytes], *, left: bool) -> bytes:
 
 
 def read_outer_join_values(data: bytes) -> list[bytes]:
-    """Returns the inverse of :func:`outer_join_values`, without the sides."""
+    """Returns the values that :func:`outer_join_values` was called with, without the side."""
     _, count = _HEAD.unpack_from(data)
     values = []
     offset = _HEAD.size

@@ -1,8 +1,8 @@
-"""The buffer of one side of a stream-stream join: a window store in which every write is an entry of its own.
+"""The buffer of one side of a stream-stream join: a window store in which every write adds an entry.
 
 Window keys end in a sequence number where other window stores have 0, here and in the changelog, as in Kafka Streams'
 ``RocksDBWindowStore`` with ``retainDuplicates``. Unlike there the number survives restarts and restoration, so that no
-later write takes the place of an earlier one.
+later write replaces an earlier one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SUFFIX = struct.Struct(">qi")
 
 @dataclass
 class JoinEntries:
-    """Entries of one key in the order in which a join meets them: by timestamp, then as they were written.
+    """Entries of one key in the order in which a join processes them: by timestamp, then by their writes.
 
     Args:
         times: timestamps, milliseconds, ascending.
@@ -53,7 +53,7 @@ class JoinEntries:
 
 
 class JoinWindowStore(LayeredStore):
-    """Values by key and timestamp, several for each pair. Not thread-safe.
+    """Values by key and timestamp; a key may have several at a timestamp. Not thread-safe.
 
     Lists and arrays that are passed in are kept by reference until the next drain and commit: do not change them.
 
@@ -62,7 +62,7 @@ class JoinWindowStore(LayeredStore):
         committed: the bytes store, with local window keys.
         changelog: what the writes are remembered in, ``None`` where the store is not logged.
         segments: the store's retention.
-        metadata: what :meth:`stage` gave for the last commit.
+        metadata: what :meth:`stage` returned for the last commit.
     """
 
     def __init__(
@@ -87,17 +87,17 @@ class JoinWindowStore(LayeredStore):
 
     @property
     def observed_stream_time(self) -> int:
-        """Largest timestamp of the values that were written, milliseconds; -1 before the first. Survives restarts."""
+        """Largest timestamp of the written values, milliseconds; -1 before the first. Survives restarts."""
         return self._segments.observed_stream_time
 
     @property
     def observes_tombstones(self) -> bool:
-        """Whether a write without a value moves the observed time: in memory, as in Kafka Streams."""
+        """Whether a write without a value advances the observed stream time: in memory, as in Kafka Streams."""
         return self._segments.exact
 
     @property
     def retention_ms(self) -> int:
-        """An entry is a partner while its timestamp is above the largest one minus this."""
+        """The retention in milliseconds: an entry can be joined while its timestamp is above stream time minus this."""
         return self._segments.retention_ms
 
     @property
@@ -106,7 +106,7 @@ class JoinWindowStore(LayeredStore):
         return bool(self._overlay) or (self._segments, self._sequence) != self._committed_as
 
     def fetch_many(self, keys: Sequence[bytes], from_time: int, to_time: int) -> list[JoinEntries]:
-        """Returns the entries of each key with a timestamp in ``[from_time, to_time]``; expired ones are left out."""
+        """Returns the entries of each key with a timestamp in ``[from_time, to_time]``, without expired ones."""
         self._metrics.gets += len(keys)
         first = max(from_time, self._segments.first_readable_start, 0)
         last = min(to_time, self._segments.observed_stream_time)
@@ -149,7 +149,7 @@ class JoinWindowStore(LayeredStore):
         return expired
 
     def all(self) -> Iterator[tuple[bytes, bytes, int]]:
-        """(window key as in the changelog, value, timestamp) of what has not expired, by segment and key."""
+        """Yields (window key as in the changelog, value, timestamp) of all unexpired entries, by segment and key."""
         written: dict[bytes, Packed] = {
             self._prefix(suffix) + key + suffix: value
             for key, entries in self._overlay.items()
@@ -162,7 +162,7 @@ class JoinWindowStore(LayeredStore):
                 yield local_key[SEGMENT_BYTES:], *unpack_value(packed)
 
     def records(self) -> Iterator[StoreRecord]:
-        """Everything that is committed and has not expired, then a tombstone that brings the sequence number."""
+        """Yields all committed, unexpired records, and a last tombstone from which the sequence number is restored."""
         segments, sequence = self._committed_as
         for local_key, packed in self._committed.scan(big_endian(segments.first_live)):
             yield local_key[SEGMENT_BYTES:], *unpack_value(packed)
@@ -171,11 +171,11 @@ class JoinWindowStore(LayeredStore):
             yield _SUFFIX.pack(time, sequence), None, time
 
     def approximate_num_entries(self) -> int:
-        """About how many entries there are."""
+        """Returns the approximate number of entries."""
         return self._committed.size()[0] + sum(map(len, self._overlay.values()))
 
     def stage(self, batch: Any) -> bytes | None:
-        """Adds the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
+        """Adds the overlay and the deletion of expired segments to a commit; returns the metadata if it changed."""
         expired = self._segments.expired_range()
         if expired is not None:
             self._committed.stage_delete_range(batch, *expired)
@@ -194,7 +194,7 @@ class JoinWindowStore(LayeredStore):
         return after[0].to_bytes() + _SEQUENCE.pack(after[1]) if after != self._committed_as else None
 
     def committed(self) -> None:
-        """The commit succeeded: the overlay is committed data now."""
+        """Makes the overlay committed data, after the commit has succeeded."""
         self._committed.apply_staged()
         self._segments = self._segments.without_expired()
         self._committed_as = (self._segments, self._sequence)
@@ -203,7 +203,7 @@ class JoinWindowStore(LayeredStore):
         self._overlay = {}
 
     def rollback(self) -> None:
-        """Discards what was not committed."""
+        """Discards the uncommitted writes."""
         self._overlay = {}
         self._segments, self._sequence = self._committed_as
         self._metrics.expired = self._committed_expired
@@ -213,7 +213,7 @@ class JoinWindowStore(LayeredStore):
     def stage_restored(
         self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array
     ) -> tuple[int, bytes | None]:
-        """Adds changelog records to a commit without overlay and logging.
+        """Adds changelog records to a commit, without overlay and logging.
 
         Returns:
             how many were taken (records of expired segments are skipped), and metadata to keep if it changed.
@@ -235,7 +235,7 @@ class JoinWindowStore(LayeredStore):
         return len(rows), self.stage(batch)
 
     def _observed(self, values: Sequence[bytes | None]) -> npt.NDArray[np.bool_]:
-        """Which of the writes move the observed time."""
+        """Returns which of the writes advance the observed stream time."""
         every = self.observes_tombstones
         return np.fromiter((every or value is not None for value in values), dtype=bool, count=len(values))
 

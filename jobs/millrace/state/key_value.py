@@ -90,11 +90,11 @@ class LayeredKeyValueStore(LayeredStore):
         return self.range(None, None)
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are; uncommitted writes count as new ones."""
+        """Returns the approximate number of keys; uncommitted writes count as new ones."""
         return self._committed.size()[0] + len(self._overlay)
 
     def uncommitted_bytes(self) -> int:
-        """Keys and values of the overlay, bytes."""
+        """Returns the bytes of the overlay's keys and values."""
         return packed_bytes(self._overlay)
 
     def stage(self, batch: Any) -> None:
@@ -105,20 +105,20 @@ class LayeredKeyValueStore(LayeredStore):
             self._committed.stage(batch, keys, list(map(self._overlay.__getitem__, keys)))
 
     def committed(self) -> None:
-        """The commit succeeded: the overlay is committed data now."""
+        """Makes the overlay committed data, after the commit has succeeded."""
         self._committed.apply_staged()
         if self._overlay:
             self._cache.merge(self._overlay)
             self._overlay = {}
 
     def rollback(self) -> None:
-        """Discards what was not committed."""
+        """Discards the uncommitted writes."""
         self._overlay = {}
         if self._changelog is not None:
             self._changelog.clear()
 
     def stage_restored(self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> int:
-        """Adds changelog records to a commit without overlay and logging; returns how many were taken."""
+        """Adds changelog records to a commit, without overlay and logging; returns how many were applied."""
         latest = dict(zip(keys, pack_values(values, timestamps), strict=True))
         ordered = sorted(latest)
         self._committed.stage(batch, ordered, list(map(latest.__getitem__, ordered)))
@@ -126,7 +126,7 @@ class LayeredKeyValueStore(LayeredStore):
         return len(keys)
 
     def _read(self, keys: list[bytes]) -> list[Packed]:
-        """Local values: from the overlay, else the cache, else the bytes store."""
+        """Returns local values: from the overlay, else the cache, else the bytes store."""
         self._metrics.gets += len(keys)
         young, old = self._cache.generations()
         layers = [layer for layer in (self._overlay, young, old) if layer]

@@ -1,4 +1,4 @@
-"""What the stores have in common: layers over a bytes store, a changelog, and totals."""
+"""The base of all stores: layers over a bytes store, a changelog, and totals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.state.stores import StoreMetrics
 
 
 class LayeredStore:
-    """Base of the stores of a task.
+    """The base of the stores of a task.
 
     Args:
         name: name of the store.
@@ -38,11 +38,11 @@ class LayeredStore:
         return self._metrics
 
     def uncommitted_bytes(self) -> int:
-        """Keys and values of the overlay, bytes: of each key the last write. A walk over it."""
+        """Returns the bytes of the overlay's keys and last values. Takes a walk over the overlay."""
         return 0
 
     def size(self) -> tuple[int, int]:
-        """Returns the committed entries and bytes, both approximate."""
+        """Returns the number of committed entries and their bytes, both approximate."""
         return self._committed.size()
 
     def drain_changelog(self) -> ChangelogBatch | None:
@@ -51,7 +51,7 @@ class LayeredStore:
 
     @property
     def has_undrained_writes(self) -> bool:
-        """Whether a drain would give something."""
+        """Whether there are writes to drain."""
         return self._changelog is not None and not self._changelog.is_empty
 
     @property
@@ -60,10 +60,10 @@ class LayeredStore:
         return None
 
     def records(self) -> Iterator[StoreRecord]:
-        """Everything that is committed, as changelog records that make an empty store equal to this one."""
+        """Yields all committed entries, as changelog records that make an empty store equal to this one."""
         for key, packed in self._committed.scan(b""):
             yield key, *unpack_value(packed)
 
     def commit_failed(self) -> None:
-        """The commit failed: the overlay is as it was."""
+        """Discards what was staged, after the commit has failed: the overlay stays."""
         self._committed.discard_staged()

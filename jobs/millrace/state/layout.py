@@ -25,23 +25,23 @@ _NO_TIMESTAMP_BYTES = NO_TIMESTAMP.to_bytes(8, "big", signed=True)
 
 
 def big_endian(number: int) -> bytes:
-    """Returns ``number`` as 8 bytes whose order is that of the (non-negative) numbers."""
+    """Returns ``number`` as 8 bytes, which sort as the (non-negative) numbers do."""
     return number.to_bytes(8, "big", signed=True)
 
 
 def after_prefix(prefix: bytes) -> bytes | None:
-    """Returns the least bytes above all that begin with ``prefix``, ``None`` where there are none."""
+    """Returns the smallest bytes above all that begin with ``prefix``; ``None`` if there are none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else None
 
 
 def packed_bytes(entries: Mapping[bytes, Packed]) -> int:
-    """Returns the bytes of keys and local values; a deleted key has its key only."""
+    """Returns the bytes of keys and local values; a deleted key counts with its key only."""
     return sum(map(len, entries)) + sum(map(len, filter(None, entries.values())))
 
 
 def pack_values(values: Sequence[bytes | None], timestamps: Int64Array) -> list[Packed]:
-    """Local values: timestamp, then value; ``None`` stays ``None``."""
+    """Returns local values: timestamp, then value; ``None`` stays ``None``."""
     # A void view gives 8-byte objects in one call; an S view would cut trailing zero bytes.
     stamps = timestamps.astype(">i8").view("V8").tolist()
     if all(values):
@@ -50,7 +50,7 @@ def pack_values(values: Sequence[bytes | None], timestamps: Int64Array) -> list[
 
 
 def unpack_values(packed: Sequence[Packed]) -> tuple[list[bytes | None], Int64Array]:
-    """Returns the inverse of :func:`pack_values`; the timestamp of ``None`` is -1."""
+    """Returns the values and timestamps of local values; the timestamp of ``None`` is -1."""
     # A packed value is never empty, so its truth says whether it is there.
     values = [data and data[TIMESTAMP_BYTES:] for data in packed]
     joined = b"".join([data[:TIMESTAMP_BYTES] if data else _NO_TIMESTAMP_BYTES for data in packed])
@@ -63,7 +63,7 @@ def unpack_value(packed: bytes) -> tuple[bytes, int]:
 
 
 def window_suffix(start: int) -> bytes:
-    """Returns what follows the key in a window key."""
+    """Returns the suffix that follows the key in a window key."""
     return big_endian(start) + _SEQUENCE
 
 
@@ -73,13 +73,13 @@ def window_start(window_key: bytes) -> int:
 
 
 def window_starts(window_keys: Sequence[bytes]) -> Int64Array:
-    """Starts of many window keys, in milliseconds."""
+    """Returns the window starts of many window keys, in milliseconds."""
     joined = b"".join([key[-WINDOW_SUFFIX_BYTES:-4] for key in window_keys])
     return np.frombuffer(joined, ">i8").astype(np.int64)
 
 
 def changelog_window_keys(keys: Sequence[bytes], starts: Int64Array) -> list[bytes]:
-    """Window keys as a changelog has them."""
+    """Returns window keys in the layout of a changelog."""
     distinct, inverse = distinct_starts(starts)
     suffixes = [window_suffix(start) for start in distinct]
     if len(suffixes) == 1:
@@ -89,7 +89,7 @@ def changelog_window_keys(keys: Sequence[bytes], starts: Int64Array) -> list[byt
 
 
 def local_window_keys(keys: Sequence[bytes], start: int, segment: int) -> list[bytes]:
-    """Window keys of one window as the local database has them."""
+    """Returns the window keys of one window in the layout of the local database."""
     prefix = big_endian(segment)
     suffix = window_suffix(start)
     return [prefix + key + suffix for key in keys]
@@ -98,14 +98,14 @@ def local_window_keys(keys: Sequence[bytes], start: int, segment: int) -> list[b
 def prefixed_window_keys(
     window_keys: Sequence[bytes], starts: Int64Array, segment_of: Callable[[int], int]
 ) -> list[bytes]:
-    """Local keys from the window keys of a changelog."""
+    """Returns local keys for the window keys of a changelog."""
     distinct, inverse = distinct_starts(starts)
     prefixes = [big_endian(segment_of(start)) for start in distinct]
     return [prefixes[index] + key for key, index in zip(window_keys, inverse, strict=True)]
 
 
 def distinct_starts(starts: Int64Array) -> tuple[list[int], list[int]]:
-    """Distinct window starts and, for each row, the index of its own; no list of rows where one start is alone."""
+    """Returns the distinct window starts, and for each row the index of its start."""
     if not len(starts):
         return [], []
     first = int(starts[0])

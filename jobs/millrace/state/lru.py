@@ -1,4 +1,4 @@
-"""The least-recently-used map: a key-value store in memory that holds so many keys at most."""
+"""The least-recently-used map: a key-value store in memory with a maximum number of keys."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from millrace.state.layout import Int64Array, Packed, pack_values, unpack_value,
 
 
 class LruKeyValueStore(LayeredKeyValueStore):
-    """Keys in the order of their last use, read or written; a new one beyond the capacity pushes the oldest out.
+    """Keys in the order of their last use, a read or a write; a new key beyond the capacity evicts the oldest.
 
-    What is pushed out is deleted in the changelog too, so that a restored map holds the same keys. Source:
+    An evicted key is deleted in the changelog too, so that a restored map holds the same keys. Source:
     ``MemoryNavigableLRUCache``. Which keys are there depends on each single read and write, so tasks with such a store
     take their records one by one (``task.walking``).
 
@@ -53,17 +53,17 @@ class LruKeyValueStore(LayeredKeyValueStore):
                 self._changelog.append([key], [values[row]], stamp)
 
     def range(self, from_key: bytes | None, to_key: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
-        """Yields the entries of a range in the order of the key bytes, both ends included; that is no use of them."""
+        """Yields the entries of a range by key bytes, both ends included; that does not count as a use."""
         for key in sorted(self._entries):
             if (from_key is None or key >= from_key) and (to_key is None or key <= to_key):
                 yield key, *unpack_value(self._entries[key])
 
     def approximate_num_entries(self) -> int:
-        """Returns how many keys there are."""
+        """Returns the number of keys."""
         return len(self._entries)
 
     def size(self) -> tuple[int, int]:
-        """Returns the number of entries and bytes of keys and values."""
+        """Returns the number of entries, and the bytes of their keys and values."""
         return len(self._entries), sum(map(len, self._entries)) + sum(map(len, self._entries.values()))
 
     def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
@@ -71,14 +71,14 @@ class LruKeyValueStore(LayeredKeyValueStore):
         return unpack_values(self._read(keys))
 
     def stage(self, batch: Any) -> None:
-        """Nothing: the map is in memory."""
+        """Does nothing: the map is in memory."""
 
     def committed(self) -> None:
-        """The commit succeeded."""
+        """Makes the writes committed data, after the commit has succeeded."""
         self._before, self._has_writes = None, False
 
     def commit_failed(self) -> None:
-        """The commit failed: nothing is undone before the rollback."""
+        """Does nothing: the rollback restores the last commit."""
 
     def rollback(self) -> None:
         """Returns to the last commit, also in the order of use."""
@@ -89,13 +89,13 @@ class LruKeyValueStore(LayeredKeyValueStore):
             self._changelog.clear()
 
     def stage_restored(self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> int:  # noqa: ARG002
-        """Takes changelog records; what the capacity pushes out has its deletion in the changelog already."""
+        """Applies changelog records; the changelog has the deletions of evicted keys already."""
         for key, packed in zip(keys, pack_values(values, timestamps), strict=True):
             self._put(key, packed)
         return len(keys)
 
     def records(self) -> Iterator[StoreRecord]:
-        """Everything that is committed, in the order of its last use."""
+        """Yields all committed entries, in the order of their last use."""
         for key, packed in (self._entries if self._before is None else self._before).items():
             yield key, *unpack_value(packed)
 
@@ -111,7 +111,7 @@ class LruKeyValueStore(LayeredKeyValueStore):
         return found
 
     def _put(self, key: bytes, packed: Packed) -> bytes | None:
-        """Writes one key; returns the key that it pushed out."""
+        """Writes one key; returns the key that it evicted."""
         if packed is None:
             self._entries.pop(key, None)
             return None

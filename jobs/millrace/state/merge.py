@@ -1,4 +1,4 @@
-"""Merging committed entries with an overlay of uncommitted ones, in key order."""
+"""The merge of committed entries with an overlay of uncommitted ones, in key order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.state.layout import Packed
 def merge_overlay(
     committed: Iterator[tuple[bytes, bytes]], overlay: Mapping[bytes, Packed]
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the entries in key order as a reader of its own writes sees them.
+    """Yields the entries in key order, as a reader sees them together with uncommitted writes.
 
     Args:
         committed: committed entries in key order.

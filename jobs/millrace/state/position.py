@@ -1,4 +1,4 @@
-"""How far a task's stores are: the input they contain, the end of each changelog, stream times and counters."""
+"""The position of a task's stores: their input, the end of each changelog, stream times and counters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class TaskPosition:
-    """The position of a task's stores. It lives in the stores' own database and moves in the same write as the data.
+    """The position of a task's stores. It is kept in the stores' database and written together with their data.
 
     Args:
         inputs: next offset to read of each input (topic, partition).
@@ -39,11 +39,11 @@ class TaskPosition:
     standby: bool = False
 
     def only_changelogs_of(self, stores: Collection[str]) -> TaskPosition:
-        """Returns the same position without the changelog offsets of other stores than ``stores``."""
+        """Returns the position without the changelog offsets of other stores than ``stores``."""
         return replace(self, changelogs={name: end for name, end in self.changelogs.items() if name in stores})
 
     def to_bytes(self) -> bytes:
-        """Returns the position as it is kept in the database."""
+        """Returns the position as it is stored in the database."""
         return orjson.dumps(
             {
                 "version": FORMAT_VERSION,
@@ -60,7 +60,7 @@ class TaskPosition:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TaskPosition:
-        """Returns the inverse of :meth:`to_bytes`.
+        """Parses the output of :meth:`to_bytes`.
 
         Raises:
             StateError: the bytes were written by a newer version, or are damaged.

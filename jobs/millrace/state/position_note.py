@@ -1,4 +1,4 @@
-"""How far a task's directory is, beside its database: to be read without opening it, also while a process has it open.
+"""A note of the position of a task's directory, readable without opening the database, even while it is in use.
 
 It tells which of several directories of a task, on several hosts, is nearer to the end; what is restored goes by the
 position in the database only. So it may be a little old, and is nothing where it cannot be read.
@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class PositionNote:
-    """How far a task's directory is.
+    """The position of a task's directory, for the choice among several copies.
 
     Args:
         position: sum of the changelog offsets that it stands for.
@@ -40,7 +40,7 @@ class PositionNote:
 
     @classmethod
     def of(cls, position: TaskPosition, stores: Sequence[StoreSpec]) -> PositionNote:
-        """Make the note of a position.
+        """Returns the note of a position.
 
         Args:
             position: the position.
@@ -54,7 +54,7 @@ class PositionNote:
 
 
 def read_position_note(directory: Path) -> PositionNote | None:
-    """Read the note of a task's directory; ``None`` where there is none."""
+    """Returns the note of a task's directory; ``None`` if there is none, or none that can be read."""
     try:
         return PositionNote(**orjson.loads((directory / NOTE_FILE).read_bytes()))
     except (OSError, TypeError, orjson.JSONDecodeError):
@@ -62,7 +62,7 @@ def read_position_note(directory: Path) -> PositionNote | None:
 
 
 class PositionNotes:
-    """Writes the note of one directory, now and then.
+    """A writer of the note of one directory, at most once in an interval.
 
     Args:
         directory: the task's directory.
@@ -80,7 +80,7 @@ class PositionNotes:
         self._written: PositionNote | None = None
 
     def note(self, position: TaskPosition, *, at_once: bool = False) -> None:
-        """Write a position down, unless that was done a moment ago.
+        """Writes the note of a position, unless that was done a moment ago.
 
         Args:
             position: what the database stands for.
@@ -99,6 +99,6 @@ class PositionNotes:
         self._written, self._written_at = note, self._clock()
 
     def remove(self) -> None:
-        """Remove the note: the directory has nothing any more."""
+        """Removes the note: the directory has no data any more."""
         self._path.unlink(missing_ok=True)
         self._written, self._written_at = None, float("-inf")

@@ -11,7 +11,7 @@ ENTRY_OVERHEAD_BYTES = 200
 
 
 def table_bytes(table: Mapping[bytes, Packed]) -> int:
-    """About how much memory a dictionary of keys and local values takes."""
+    """Returns the approximate memory of a dictionary of keys and local values, bytes."""
     return (
         len(table) * ENTRY_OVERHEAD_BYTES
         + sum(map(len, table))
@@ -23,7 +23,7 @@ class ReadCache:
     """Committed values by key, with ``None`` for keys known to be absent.
 
     It has two generations: when the younger one has half of the budget, the older one is dropped and the younger one
-    takes its place, so that keys in use stay without bookkeeping per read.
+    replaces it, so that keys in use stay without bookkeeping per read.
 
     Args:
         budget_bytes: memory of both generations; 0 keeps nothing.
@@ -43,11 +43,11 @@ class ReadCache:
         return self._young, self._old
 
     def add(self, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
-        """Remembers committed values."""
+        """Adds committed values."""
         self.merge(dict(zip(keys, values, strict=True)))
 
     def merge(self, table: dict[bytes, Packed]) -> None:
-        """Remembers committed values; the table may be kept."""
+        """Adds committed values; the cache may keep ``table`` itself."""
         if not self._budget:
             return
         self._estimate += table_bytes(table)
@@ -66,6 +66,6 @@ class ReadCache:
                     self.complete = False
 
     def clear(self) -> None:
-        """Discards everything; the store behind it is not known to be empty."""
+        """Discards everything; the store is no longer known to be empty."""
         self._young, self._old, self._estimate = {}, {}, 0
         self.complete = False

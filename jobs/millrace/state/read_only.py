@@ -1,4 +1,4 @@
-"""A store as those see it who may not change it: the global stores, for every processor but their own."""
+"""The read-only view of a store: global stores, for every processor but their own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _READ_ENTRIES = 1_000
 
 
 class ReadOnlyKeyValueStore:
-    """A :class:`~millrace.state.stores.KeyValueStore` that refuses writes, for any number of threads.
+    """A :class:`~millrace.state.stores.KeyValueStore` that refuses writes. Thread-safe.
 
     Args:
         name: name of the store.
-        store: gives the store as it is now; asked at each access.
-        guard: held during each access; also by whoever writes the store.
+        store: returns the current store; called at each access.
+        guard: held during each access, and by the writer of the store.
     """
 
     def __init__(self, name: str, store: Callable[[], KeyValueStore], guard: AbstractContextManager[object]) -> None:
@@ -44,12 +44,12 @@ class ReadOnlyKeyValueStore:
             return self._store().get(key)
 
     def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
-        """Returns the values and timestamps of ``keys``, in their order, all as of one moment."""
+        """Returns the values and timestamps of ``keys``, in their order, all of the same moment."""
         with self._guard:
             return self._store().get_many(keys)
 
     def range(self, from_key: bytes | None, to_key: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
-        """(key, value, timestamp) with ``from_key <= key <= to_key``, by key bytes; ``None`` leaves that end open."""
+        """Yields (key, value, timestamp) with ``from_key <= key <= to_key``, by key bytes; ``None`` is an open end."""
         with self._guard:
             entries = self._store().range(from_key, to_key)
         while True:
@@ -60,16 +60,16 @@ class ReadOnlyKeyValueStore:
             yield from some
 
     def all(self) -> Iterator[tuple[bytes, bytes, int]]:
-        """(key, value, timestamp) of every key in the order of the key bytes."""
+        """Yields (key, value, timestamp) of every key, in the order of the key bytes."""
         return self.range(None, None)
 
     def approximate_num_entries(self) -> int:
-        """Returns about how many keys there are."""
+        """Returns the approximate number of keys."""
         with self._guard:
             return self._store().approximate_num_entries()
 
     def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> NoReturn:  # noqa: ARG002
-        """Refuses the call: the database is read-only.
+        """Refuses the write, by an error.
 
         Raises:
             StateError: always.

@@ -1,4 +1,4 @@
-"""Records in a file: what is kept of stores that have no files of their own, and of topics between sub-topologies."""
+"""Records in a file: for stores that have no files of their own, and for repartition topics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Headers = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, kw_only=True)
 class RecordBatch:
-    """Records in order.
+    """Records, in order.
 
     Args:
         keys: key bytes or ``None``.

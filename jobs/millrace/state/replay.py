@@ -1,4 +1,4 @@
-"""Applying changelog records to a store in their order, and knowing how far that is."""
+"""The replay of changelog records into a store, with its progress."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BATCH_BYTES = 16 * (1 << 20)
 
 @dataclass
 class _Pending:
-    """Records that were read and not yet written."""
+    """Records that were read, but not written yet."""
 
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
@@ -60,14 +60,14 @@ class RestoreProgress:
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds until the end at this rate, ``None`` while there is no rate."""
+        """Seconds until the end at this rate; ``None`` while there is no rate."""
         return self.remaining / self.records_per_s if self.records_per_s else None
 
 
 class Replay:
-    """Applies the records of a changelog to a store, and knows how far it is.
+    """The replay of a changelog's records into a store.
 
-    Records are written in batches; :meth:`settle` writes what waits. A thread of its own for the writing would gain
+    Records are written in batches; :meth:`settle` writes the rest. A thread of its own for the writing would gain
     nothing, since rocksdict keeps the interpreter's lock while it writes; the client fetches meanwhile all the same.
 
     Args:
@@ -109,11 +109,11 @@ class Replay:
 
     @property
     def records(self) -> int:
-        """Records read so far."""
+        """The number of records read so far."""
         return self._records
 
     def settle(self) -> None:
-        """Writes what was taken and is not in the store yet.
+        """Writes the records that were read, but not written yet.
 
         Raises:
             StateError: it could not be written.
@@ -122,7 +122,7 @@ class Replay:
         self._report()
 
     def apply(self, columns: PartitionColumns) -> None:
-        """Takes records before the end, and moves the position.
+        """Takes the records before the end, and advances the position.
 
         Raises:
             StateError: records could not be written.
@@ -170,7 +170,7 @@ class Replay:
             self._on_progress(self.progress())
 
     def progress(self) -> RestoreProgress:
-        """Returns the progress now."""
+        """Returns the current progress."""
         elapsed = time.monotonic() - self._started
         return RestoreProgress(
             store=self._store,

@@ -1,4 +1,4 @@
-"""Replaying a changelog into a store, to exactly the offset that a commit recorded."""
+"""The restoration of a store from its changelog, up to exactly the offset that a commit recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def restore(
     stall_timeout_s: float = 90.0,
     reader: ChangelogReader | None = None,
 ) -> RestoreProgress:
-    """Replay ``[from_offset, to_offset)`` of a changelog into a store.
+    """Replays ``[from_offset, to_offset)`` of a changelog into a store.
 
     The store's position in the database moves only with the caller's next commit, so a crash on the way starts over
     from the old position, which changes nothing that was already applied.

@@ -1,4 +1,4 @@
-"""The rate at which this host restores, as its last large restorations have shown."""
+"""The restoration rate of this host, as measured in its last large restorations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAST_RECORDS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRate:
-    """One measurement.
+    """A measured restoration rate.
 
     Args:
         records_per_s: changelog records per second of one restoration, from its first record to its last.
@@ -28,12 +28,12 @@ class MeasuredRate:
 
 
 def keep_rate(directory: Path, rate: MeasuredRate) -> None:
-    """Remember a rate in the directory of an application's state. The last one counts."""
+    """Writes a rate to the directory of an application's state; replaces the one before."""
     write_atomically(directory / RATE_FILE, orjson.dumps(asdict(rate)), waits_for_disk=False)
 
 
 def kept_rate(directory: Path) -> MeasuredRate | None:
-    """The rate that was remembered; ``None`` where there is none, or none that can be read."""
+    """Returns the rate in the directory; ``None`` if there is none, or none that can be read."""
     try:
         return MeasuredRate(**orjson.loads((directory / RATE_FILE).read_bytes()))
     except (FileNotFoundError, orjson.JSONDecodeError, TypeError):

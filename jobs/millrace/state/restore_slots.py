@@ -1,4 +1,4 @@
-"""How many stores are restored at once on a host, over all worker processes of an application."""
+"""The limit of the stores that are restored at the same time on a host, over all workers of an application."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millrace.files import lock_file, unlock_file
 
 
 class RestoreSlots:
-    """Places for restorations, each a locked file: the kernel frees those of a process that dies.
+    """Slots for restorations, each a locked file: the kernel frees those of a process that dies.
 
     Args:
         directory: where the files are; made if missing.
@@ -24,7 +24,7 @@ class RestoreSlots:
 
     @contextmanager
     def slot(self) -> Iterator[int]:
-        """Hold a slot, and wait for one where all are taken.
+        """Holds a slot while the body runs; waits for one if all are taken.
 
         Yields:
             its number.

@@ -48,7 +48,7 @@ _TUNED = tuple(
 
 
 def _default(setting: str) -> Any:
-    """The default of a ``rocksdb.*`` setting, which is written down with the setting only."""
+    """Returns the default of a ``rocksdb.*`` setting, which is defined with the setting only."""
     return StreamsConfig.model_fields[f"rocksdb_{setting}"].default
 
 
@@ -58,7 +58,7 @@ DEFAULTS = RocksDBOptions(**{option: _default(option) for option in _TUNED})
 
 @dataclass(frozen=True, kw_only=True)
 class DatabaseOptions:
-    """Memory and durability of the databases of a process.
+    """The memory and durability of the databases of a process.
 
     Args:
         memory_bytes: one limit for all databases of the process: blocks of files, their indexes and filters, and write
@@ -79,7 +79,7 @@ class DatabaseOptions:
 
     @classmethod
     def from_config(cls, config: StreamsConfig) -> DatabaseOptions:
-        """What the ``rocksdb.*`` settings say."""
+        """Returns the options that the ``rocksdb.*`` settings define."""
         return cls(
             memory_bytes=config.rocksdb_memory_bytes,
             write_buffers_bytes=config.rocksdb_write_buffers_bytes,
@@ -90,7 +90,7 @@ class DatabaseOptions:
 
 @dataclass(frozen=True)
 class SharedMemory:
-    """The cache of a process, and what keeps the write buffers within it."""
+    """The cache of a process, and the manager that keeps write buffers within it."""
 
     cache: Cache
     write_buffers: WriteBufferManager
@@ -103,7 +103,7 @@ class SharedMemory:
 
 @lru_cache(maxsize=8)
 def shared_memory(memory_bytes: int, write_buffers_bytes: int) -> SharedMemory:
-    """The memory that all databases of the process with these limits share."""
+    """Returns the memory that all databases of the process with these limits share."""
     cache = Cache(memory_bytes)
     manager = WriteBufferManager.new_write_buffer_manager_with_cache(write_buffers_bytes, False, cache)
     return SharedMemory(cache, manager)
@@ -111,7 +111,7 @@ def shared_memory(memory_bytes: int, write_buffers_bytes: int) -> SharedMemory:
 
 @lru_cache(maxsize=64)
 def _own_cache(store: str, capacity: int) -> Cache:  # noqa: ARG001 - the store makes it its own
-    """The cache of one store over all tasks of the process."""
+    """Returns the cache of one store, over all tasks of the process."""
     return Cache(capacity)
 
 
@@ -163,7 +163,7 @@ def _database_options(options: DatabaseOptions) -> Options:
 
 
 class RocksDatabase:
-    """One open database. The lock of the task's directory is held by the caller.
+    """An open database. The caller holds the lock of the task's directory.
 
     Args:
         path: directory of the database; made if missing.
@@ -207,19 +207,19 @@ class RocksDatabase:
         self._without_log.disable_wal = True
 
     def bytes_store(self, name: str) -> RocksBytesStore:
-        """The bytes store of the store ``name``."""
+        """Returns the bytes store of the store ``name``."""
         return RocksBytesStore(self, STORE_FAMILY_PREFIX + name)
 
     def family(self, name: str) -> Rdict:
-        """The open column family ``name``."""
+        """Returns the open column family ``name``."""
         return self._families[name]
 
     def store_family(self, store: str) -> Rdict:
-        """The open column family of a store."""
+        """Returns the open column family of a store."""
         return self._families[STORE_FAMILY_PREFIX + store]
 
     def clear_store(self, store: str) -> None:
-        """Remove everything in a store, at once, by giving it a new column family."""
+        """Removes everything in a store at once, by giving it a new column family."""
         name = STORE_FAMILY_PREFIX + store
         del self._handles[name]
         self._families.pop(name).close()
@@ -230,18 +230,18 @@ class RocksDatabase:
         self._handles[name] = self._database.get_column_family_handle(name)
 
     def level0_files(self, store: str) -> int:
-        """How many files of a store wait to be merged downwards."""
+        """Returns the number of a store's files at level 0, which are not compacted yet."""
         return int(self.store_family(store).property_value("rocksdb.num-files-at-level0") or 0)
 
     def level0_triggers(self, store: str) -> tuple[int, int]:
-        """Numbers of such files at which writes are slowed down and stopped."""
+        """Returns the numbers of such files at which writes are slowed down and stopped."""
         tuning = _tuning(self._options, self._stores.get(store))
         assert tuning.level0_slowdown_writes_trigger is not None
         assert tuning.level0_stop_writes_trigger is not None
         return tuning.level0_slowdown_writes_trigger, tuning.level0_stop_writes_trigger
 
     def flush(self, stores: Iterable[str]) -> None:
-        """Write stores and the metadata to files, also what has no write-ahead log.
+        """Writes stores and the metadata to files, including data that is not in the write-ahead log.
 
         Raises:
             StateCorruptedError: files are damaged or gone.
@@ -254,25 +254,25 @@ class RocksDatabase:
             raise self._refused(error) from error
 
     def metadata(self, key: bytes) -> bytes | None:
-        """A metadata value."""
+        """Returns a metadata value; ``None`` if there is none."""
         with self.reading():
             value: bytes | None = self._families[METADATA_FAMILY].get(key)
         return value
 
     def new_batch(self) -> WriteBatch:
-        """An empty batch over all column families."""
+        """Returns an empty batch for all column families."""
         return WriteBatch(raw_mode=True)
 
     def put_metadata(self, batch: WriteBatch, key: bytes, value: bytes) -> None:
-        """Add a metadata value to a batch."""
+        """Adds a metadata value to a batch."""
         batch.put(key, value, self._handles[METADATA_FAMILY])
 
     def delete_metadata(self, batch: WriteBatch, key: bytes) -> None:
-        """Add the removal of a metadata value to a batch."""
+        """Adds the removal of a metadata value to a batch."""
         batch.delete(key, self._handles[METADATA_FAMILY])
 
     def put(self, batch: WriteBatch, family: str, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
-        """Add writes of one column family to a batch; ``None`` deletes."""
+        """Adds writes of one column family to a batch; ``None`` deletes."""
         batch.set_default_column_family(self._handles[family])
         if all(values):
             deque(map(batch.put, keys, values), maxlen=0)
@@ -285,11 +285,11 @@ class RocksDatabase:
         batch.set_default_column_family(None)
 
     def delete_range(self, batch: WriteBatch, family: str, begin: bytes, end: bytes) -> None:
-        """Add the deletion of ``[begin, end)`` in one column family to a batch."""
+        """Adds the deletion of ``[begin, end)`` in one column family to a batch."""
         batch.delete_range(begin, end, self._handles[family])
 
     def write(self, batch: WriteBatch) -> None:
-        """Write a batch: all of it or nothing, also when the process dies.
+        """Writes a batch: all of it or nothing, also when the process dies.
 
         Raises:
             StateCorruptedError: files are damaged or gone, which is why RocksDB takes no writes any more.
@@ -298,7 +298,7 @@ class RocksDatabase:
         self._write(batch, self._write_options)
 
     def write_without_log(self, batch: WriteBatch) -> None:
-        """Write a batch without the write-ahead log: a death of the process loses any part of it that is not flushed.
+        """Writes a batch without the write-ahead log: the death of the process may lose any part that is not flushed.
 
         Raises:
             StateWriteError: the disk is full or fails.
@@ -312,7 +312,7 @@ class RocksDatabase:
             raise self._refused(error) from error
 
     def checkpoint(self, path: Path) -> None:
-        """Make a copy of the database as it is now in a new directory: hard links where the file system allows.
+        """Copies the database as it is now to a new directory, by hard links where the file system allows.
 
         Raises:
             StateError: the directory exists, or the disk fails.
@@ -326,12 +326,12 @@ class RocksDatabase:
             ) from error
 
     def begin_compaction(self, *, budget_s: float) -> None:
-        """Rewrite the files of all stores in a thread of their own, while the database goes on; see :meth:`compaction`.
+        """Starts to rewrite the files of all stores in a thread, while the database is used; see :attr:`compaction`.
 
         A compaction that runs already goes on as it is.
 
         Args:
-            budget_s: after that long no further part is begun, seconds.
+            budget_s: seconds after which no further part is begun.
         """
         if self._compaction is None or not self._compaction.is_running:
             stores = {
@@ -343,12 +343,12 @@ class RocksDatabase:
 
     @property
     def compaction(self) -> CompactionProgress | None:
-        """How far the last compaction of this open database is, ``None`` where there was none."""
+        """The progress of the last compaction of this open database; ``None`` if there was none."""
         return None if self._compaction is None else self._compaction.progress
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What reads inside may raise as RocksDB does.
+        """Converts errors of RocksDB's reads inside the body to errors of the state.
 
         Raises:
             StateCorruptedError: the files are damaged or gone.
@@ -360,7 +360,7 @@ class RocksDatabase:
             raise self.unreadable(error) from error
 
     def unreadable(self, error: Exception) -> StateError:
-        """The error for a read that failed."""
+        """Returns the error for a read that failed."""
         if not self._families:
             return StateError(f"The state database {self.path} is closed.", remedy="open the task again")
         met = self._damaged(error) or StateError(
@@ -371,7 +371,7 @@ class RocksDatabase:
         return met
 
     def scan(self, family: str, from_key: bytes, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries of a range of one column family as they were when the scan began."""
+        """Yields the entries of a range of one column family as they were when the scan began."""
         with self.reading():
             scan = DatabaseScan(
                 family.removeprefix(STORE_FAMILY_PREFIX), self._families[family].items(from_key=from_key)
@@ -380,7 +380,7 @@ class RocksDatabase:
         return self._checked(scan, family, from_key, before)
 
     def is_empty(self, family: str) -> bool:
-        """Whether a column family has no entry."""
+        """Returns whether a column family has no entry."""
         return self._has_no_entry(family, b"", behind=False)
 
     def _checked(
@@ -400,10 +400,10 @@ class RocksDatabase:
         self._has_no_entry(family, last, behind=True)
 
     def _has_no_entry(self, family: str, key: bytes, *, behind: bool) -> bool:
-        """Whether nothing is at ``key`` or after it (with ``behind`` only after it).
+        """Returns whether there is no entry at ``key`` or after it (with ``behind`` only after it).
 
         Raises:
-            StateError: the place cannot be read.
+            StateError: the files cannot be read there.
         """
         iterator = self._families[family].iter()
         try:
@@ -425,7 +425,7 @@ class RocksDatabase:
         )
 
     def _damaged(self, error: Exception) -> StateCorruptedError | None:
-        """The error for damaged files; ``None`` where something else is wrong."""
+        """Returns the error for damaged files; ``None`` if something else is wrong."""
         if not any(sign in str(error) for sign in _SIGNS_OF_DAMAGE):
             return None
         self.is_damaged = True
@@ -435,7 +435,7 @@ class RocksDatabase:
         )
 
     def close(self) -> None:
-        """Close the database and its column families. Idempotent.
+        """Closes the database and its column families. Idempotent.
 
         Scans that have not ended are ended: their next entry is a ``StateError``. RocksDB would keep its files and its
         lock for them.
@@ -466,7 +466,7 @@ class RocksBytesStore:
         self._name = family
 
     def get(self, key: bytes) -> Packed:
-        """The value of ``key``."""
+        """Returns the value of ``key``."""
         try:
             value: Packed = self._database.family(self._name).get(key)
         except Exception as error:  # rocksdict raises plain Exception; a context manager would cost a third of the read
@@ -474,35 +474,35 @@ class RocksBytesStore:
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[Packed]:
-        """The values of ``keys``, in their order."""
+        """Returns the values of ``keys``, in their order."""
         # One call per key through map() takes two thirds of the time of RocksDB's multi-get through rocksdict 0.3.29.
         with self._database.reading():
             return list(map(self._database.family(self._name).get, keys))
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries of a range as they were when the scan began."""
+        """Yields the entries of a range as they were when the scan began."""
         return self._database.scan(self._name, from_key, before)
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
-        """Add writes to the batch."""
+        """Adds writes to the batch."""
         self._database.put(batch, self._name, keys, values)
 
     def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> None:
-        """Add a range deletion to the batch."""
+        """Adds a range deletion to the batch."""
         self._database.delete_range(batch, self._name, begin, end)
 
     def apply_staged(self) -> None:
-        """Nothing: the batch was written."""
+        """Does nothing: the batch was written."""
 
     def discard_staged(self) -> None:
-        """Nothing: the batch is forgotten."""
+        """Does nothing: the batch is discarded."""
 
     def is_empty(self) -> bool:
-        """Whether there is no committed entry."""
+        """Returns whether there is no committed entry."""
         return self._database.is_empty(self._name)
 
     def size(self) -> tuple[int, int]:
-        """RocksDB's own estimates: number of keys; bytes in files and write buffers."""
+        """Returns RocksDB's own estimates: the number of keys, and the bytes in files and write buffers."""
         return (
             self._number("rocksdb.estimate-num-keys"),
             self._number("rocksdb.total-sst-files-size") + self._number("rocksdb.cur-size-all-mem-tables"),

@@ -12,7 +12,7 @@ from millrace.errors import StateError
 
 
 class DatabaseScan:
-    """RocksDB's iterator behind a scan.
+    """A scan of a store, with RocksDB's iterator.
 
     Args:
         store: name of the store.
@@ -26,7 +26,7 @@ class DatabaseScan:
         self.items = items
 
     def end(self) -> None:
-        """Gives RocksDB's iterator back. Whoever asks the scan for another entry is told so."""
+        """Releases RocksDB's iterator. A reader that asks for another entry gets the error of a closed scan."""
         self.items = _ended(self._store)
 
 

@@ -1,4 +1,4 @@
-"""What the stores have in common whose entries expire: segments as they were committed, and as they are."""
+"""The base of the stores whose entries expire: their segments, at the last commit and now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SegmentsT = TypeVar("SegmentsT", bound=Segments)
 
 
 class SegmentedStore(LayeredStore, Generic[SegmentsT]):
-    """Base of the window, session and versioned stores of a task.
+    """The base of the window, session and versioned stores of a task.
 
     Args:
         name: name of the store.
@@ -32,23 +32,23 @@ class SegmentedStore(LayeredStore, Generic[SegmentsT]):
         self._committed_expired = 0
 
     def rollback(self) -> None:
-        """Discards what was not committed."""
+        """Discards the uncommitted writes."""
         self._segments = self._committed_segments
         self._metrics.expired = self._committed_expired
         if self._changelog is not None:
             self._changelog.clear()
 
     def records(self) -> Iterator[StoreRecord]:
-        """Everything that is committed and has not expired, by segment and key."""
+        """Yields all committed, unexpired entries, by segment and key."""
         for local_key, packed in self._committed.scan(big_endian(self._committed_segments.first_live)):
             yield local_key[SEGMENT_BYTES:], *unpack_value(packed)
 
     def _metadata(self) -> bytes | None:
-        """What is to be kept with a commit that deletes the expired segments; ``None`` if that has not changed."""
+        """Returns the metadata of a commit that deletes the expired segments; ``None`` if it has not changed."""
         after = self._segments.without_expired()
         return after.to_bytes() if after != self._committed_segments else None
 
     def _settle(self) -> None:
-        """The commit succeeded: its segments are the committed ones now."""
+        """Makes the current segments the committed ones, after the commit has succeeded."""
         self._segments = self._committed_segments = self._segments.without_expired()
         self._committed_expired = self._metrics.expired

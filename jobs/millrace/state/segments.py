@@ -1,4 +1,4 @@
-"""Which windows of a store are live: segments, retention and the newest start, as in Kafka Streams' segmented stores.
+"""The live windows of a store: segments, retention and the newest start, as in Kafka Streams' segmented stores.
 
 Source: ``AbstractRocksDBSegmentedBytesStore`` and ``AbstractSegments``. A segment is ``max(retention / 2, 60 s)`` long;
 it is dropped as a whole once it lies before the segment of ``observed stream time - retention``. A window in a live
@@ -23,7 +23,7 @@ _METADATA_WITHOUT_INTERVAL = struct.Struct(">qq")
 
 @dataclass(frozen=True, kw_only=True)
 class Segments:
-    """Stream time and live segments of a window store.
+    """The stream time and the live segments of a window store.
 
     Args:
         retention_ms: how long a window is kept after its start.
@@ -43,17 +43,17 @@ class Segments:
 
     @property
     def interval_ms(self) -> int:
-        """Length of a segment."""
+        """Length of a segment, milliseconds."""
         return self.segment_interval_ms or max(self.retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)
 
     @property
     def first_readable_start(self) -> int:
-        """Windows that start before this have expired for readers."""
+        """First start of a window that readers see, milliseconds; earlier ones have expired."""
         return self.observed_stream_time - self.retention_ms + 1
 
     @property
     def first_live(self) -> int:
-        """First segment that has not expired."""
+        """Number of the first segment that has not expired."""
         return max(self.observed_stream_time - self.retention_ms, 0) // self.interval_ms
 
     def segment_of(self, start: int) -> int:
@@ -61,7 +61,7 @@ class Segments:
         return start // self.interval_ms
 
     def live_rows(self, starts: Int64Array) -> npt.NDArray[np.bool_] | None:
-        """Returns which of the starts, written one after the other, have not expired; ``None`` for all of them."""
+        """Returns which of the starts, written one after the other, have not expired; ``None`` if none has expired."""
         if self.exact:
             latest = np.maximum(np.maximum.accumulate(starts), self.observed_stream_time)
             unexpired: npt.NDArray[np.bool_] = starts > latest - self.retention_ms
@@ -76,25 +76,25 @@ class Segments:
         return None if live.all() else live
 
     def after(self, newest_start: int) -> Self:
-        """Returns the same after a write of a window that starts at ``newest_start``."""
+        """Returns the segments after a write of a window that starts at ``newest_start``."""
         return self if newest_start <= self.observed_stream_time else replace(self, observed_stream_time=newest_start)
 
     def expired_range(self) -> tuple[bytes, bytes] | None:
-        """Local keys of the segments that expired and may still have data."""
+        """Returns the range of local keys of expired segments that may still have data; ``None`` if there are none."""
         if self.first_live <= self.first_kept:
             return None
         return big_endian(self.first_kept), big_endian(self.first_live)
 
     def without_expired(self) -> Self:
-        """Returns the same once the expired segments are deleted."""
+        """Returns the segments after the deletion of the expired ones."""
         return replace(self, first_kept=max(self.first_kept, self.first_live))
 
     def to_bytes(self) -> bytes:
-        """Returns the metadata that has to survive a restart."""
+        """Returns the metadata that must survive a restart."""
         return _METADATA.pack(self.observed_stream_time, self.first_kept, self.interval_ms)
 
     def restored(self, data: bytes | None) -> Self:
-        """Returns the inverse of :meth:`to_bytes`; ``None`` is a store without history."""
+        """Returns the segments with the metadata of :meth:`to_bytes`; ``None`` is that of a new store."""
         if data is None:
             return self
         if len(data) == _METADATA_WITHOUT_INTERVAL.size:

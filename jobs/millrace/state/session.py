@@ -1,4 +1,4 @@
-"""The session store: the sessions of the keys in use, sorted, over committed bytes by segment of their end."""
+"""The session store: the sorted sessions of recently used keys, over committed bytes by the segment of their end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def session_key(key: bytes, start: int, end: int) -> bytes:
 
 
 def session_bounds(key: bytes) -> tuple[int, int]:
-    """Returns start and end of the session of a session key, milliseconds."""
+    """Returns the start and end of a session, milliseconds, from its key."""
     return int.from_bytes(key[-8:], "big", signed=True), int.from_bytes(key[-16:-8], "big", signed=True)
 
 
@@ -53,7 +53,7 @@ class _Sessions:
         self.packed: dict[_SortKey, bytes] = {}
 
     def put(self, key: _SortKey, packed: bytes) -> bool:
-        """Adds or replaces a session; whether it is a new one."""
+        """Adds or replaces a session; returns whether it is a new one."""
         is_new = key not in self.packed
         if is_new:
             insort(self.sorted_keys, key)
@@ -61,7 +61,7 @@ class _Sessions:
         return is_new
 
     def remove(self, key: _SortKey) -> bool:
-        """Removes a session; whether there was one."""
+        """Removes a session; returns whether there was one."""
         if self.packed.pop(key, None) is None:
             return False
         del self.sorted_keys[bisect_left(self.sorted_keys, key)]
@@ -69,21 +69,21 @@ class _Sessions:
 
 
 class _Pending(Generic[T]):
-    """Writes of which only the last of each session counts; sessions that came and went leave nothing."""
+    """Writes of which only the last of each session counts; a session that was added and removed leaves nothing."""
 
     def __init__(self) -> None:
         self.writes: dict[bytes, T] = {}
         self._born: set[bytes] = set()
 
     def put(self, key: bytes, value: T, *, is_new: bool) -> None:
-        """Remembers a session; ``is_new`` where there was none just before."""
+        """Adds a write; ``is_new`` if the session did not exist just before."""
         if is_new and key not in self.writes:
             self._born.add(key)
         self.writes.pop(key, None)
         self.writes[key] = value
 
     def remove(self, key: bytes, removal: T) -> None:
-        """Remembers a removal as ``removal``, or forgets a session that came since the last :meth:`take`."""
+        """Adds a removal as ``removal``, or drops a session that was added since the last :meth:`take`."""
         self.writes.pop(key, None)
         if key in self._born:
             self._born.discard(key)
@@ -91,13 +91,13 @@ class _Pending(Generic[T]):
             self.writes[key] = removal
 
     def take(self) -> dict[bytes, T]:
-        """The writes, in the order of each session's last one; from here on nothing is remembered."""
+        """Returns the writes, in the order of each session's last one, and clears them."""
         writes, self.writes, self._born = self.writes, {}, set()
         return writes
 
 
 class LayeredSessionStore(SegmentedStore[Segments]):
-    """A :class:`~millrace.state.stores.SessionStore` in layers: sessions of the keys in use, overlay, bytes store.
+    """A :class:`~millrace.state.stores.SessionStore` in layers: sessions of recently used keys, overlay, bytes store.
 
     A session that is made and merged into another one between two commits reaches neither the database nor, where the
     store is cached, the changelog.
@@ -200,20 +200,19 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         return np.array(expired, dtype=np.int64)
 
     def peek(self, key: bytes, start: int, end: int) -> bytes | None:
-        """Returns the value of a session, also if it expired since the last commit."""
+        """Returns the value of a session, even if it has expired since the last commit."""
         self._metrics.gets += 1
         local = big_endian(self._segments.segment_of(end)) + session_key(key, start, end)
         packed = self._overlay.writes[local] if local in self._overlay.writes else self._committed.get(local)
         return None if packed is None else unpack_value(packed)[0]
 
     def keys_from(self, earliest_end: int) -> Iterator[tuple[bytes, int, int]]:
-        """(key, start, end) of the sessions that end at or after ``earliest_end``, of expired ones as long as there
-        are."""
+        """Yields (key, start, end) of the sessions that end at or after ``earliest_end``; expired ones while stored."""
         for key, session in self._ended_between(max(earliest_end, 0), self._segments.observed_stream_time):
             yield key, session.start, session.end
 
     def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[tuple[bytes, Session]]:
-        """(key, session) of the sessions of every key that end in the range, by segment, key, end and start."""
+        """Yields (key, session) of every key's sessions that end in the range, by segment, key, end and start."""
         first = max(earliest_end, self._segments.first_readable_start, 0)
         return self._ended_between(first, min(latest_end, self._segments.observed_stream_time))
 
@@ -232,11 +231,11 @@ class LayeredSessionStore(SegmentedStore[Segments]):
                 )
 
     def all(self) -> Iterator[tuple[bytes, Session]]:
-        """Everything that has not expired, by segment, key, end and start."""
+        """Yields (key, session) of all unexpired sessions, by segment, key, end and start."""
         return self.find_ended(0, _MAX_TIME)
 
     def approximate_num_entries(self) -> int:
-        """About how many sessions there are; uncommitted writes count as new ones."""
+        """Returns the approximate number of sessions; uncommitted writes count as new ones."""
         return self._committed.size()[0] + len(self._overlay.writes)
 
     def drain_changelog(self) -> ChangelogBatch | None:
@@ -255,15 +254,15 @@ class LayeredSessionStore(SegmentedStore[Segments]):
 
     @property
     def has_undrained_writes(self) -> bool:
-        """Whether a drain would give something."""
+        """Whether there are writes to drain."""
         return bool(self._unlogged.writes) or super().has_undrained_writes
 
     def uncommitted_bytes(self) -> int:
-        """Keys, with their sessions, and values of the overlay, bytes."""
+        """Returns the bytes of the overlay's keys, with their sessions, and values."""
         return packed_bytes(self._overlay.writes)
 
     def stage(self, batch: Any) -> bytes | None:
-        """Adds the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
+        """Adds the overlay and the deletion of expired segments to a commit; returns the metadata if it changed."""
         expired = self._segments.expired_range()
         if expired is not None:
             self._committed.stage_delete_range(batch, *expired)
@@ -274,7 +273,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         return self._metadata()
 
     def committed(self) -> None:
-        """The commit succeeded: the overlay is committed data now."""
+        """Makes the overlay committed data, after the commit has succeeded."""
         self._committed.apply_staged()
         moved = self._segments.first_live > self._committed_segments.first_live
         self._settle()
@@ -286,7 +285,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
             self._shrink()
 
     def rollback(self) -> None:
-        """Discards what was not committed."""
+        """Discards the uncommitted writes."""
         super().rollback()
         self._overlay.take()
         self._unlogged.take()
@@ -298,7 +297,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
     def stage_restored(
         self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array
     ) -> tuple[int, bytes | None]:
-        """Adds changelog records to a commit without overlay and logging.
+        """Adds changelog records to a commit, without overlay and logging.
 
         Returns:
             how many were taken (records of expired sessions are skipped), and metadata to keep if it changed.
@@ -319,7 +318,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         return sum(segment >= self._segments.first_live for segment in segments), self.stage(batch)
 
     def _write(self, key: bytes, sort_key: _SortKey, local: bytes, packed: Packed) -> bool:
-        """Changes one session; whether there was none before."""
+        """Changes one session; returns whether it is a new one."""
         sessions = self._sessions(key)
         self._written_keys.add(key)
         if packed is None:
@@ -334,7 +333,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         return is_new
 
     def _sessions(self, key: bytes) -> _Sessions:
-        """The sessions of a key, read from the database where they are not known."""
+        """Returns the sessions of a key, read from the database if they are not in memory."""
         known = self._known.get(key)
         if known is not None:
             return known
@@ -367,7 +366,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
             self._used_bytes -= len(sessions.sorted_keys) * _entry_bytes(key, SEGMENT_BYTES + SESSION_SUFFIX_BYTES)
 
     def _discard_expired(self) -> None:
-        """Forgets sessions that no reader sees any more, and keys without sessions."""
+        """Discards sessions from memory that have expired for readers, and keys without sessions."""
         first = self._segments.first_readable_start
         for key, sessions in list(self._known.items()):
             expired = sessions.sorted_keys[: bisect_left(sessions.sorted_keys, (first, -1))]
@@ -378,7 +377,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
                 del self._known[key]
 
     def _shrink(self) -> None:
-        """Forgets the keys that were read first, until half of the memory is free."""
+        """Discards the keys that were read first, until half of the memory is free."""
         for key in list(self._known):
             if self._used_bytes <= self._budget // 2:
                 return

@@ -1,7 +1,7 @@
-"""A copy of one task's stores that follows their changelogs, so that the task replays only a tail where it moves to.
+"""A copy of one task's stores that follows their changelogs, so that the task replays only a tail when it moves here.
 
 The copy is a task directory like any other. Its position says that a standby wrote it, and how far each store is:
-behind the last record that was applied, which is also what a commit of the task records, never behind markers. Only
+after the last record that was applied, as in a commit of the task, never after markers that follow it. Only
 committed records are applied, and of a source topic that serves as a changelog only what the application has committed.
 So a copy is never ahead of what the task that takes it finds committed.
 """
@@ -41,7 +41,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of an application, as its commits have them.
+    """The runs of an application, from its commits.
 
     Args:
         newest: number of the newest run that has committed; 0 where none has.
@@ -59,7 +59,7 @@ class Runs:
 
 @dataclass(frozen=True, kw_only=True)
 class CopiedTask:
-    """A task to copy.
+    """A task whose stores are copied.
 
     Args:
         name: for example ``1_3``.
@@ -84,7 +84,7 @@ class CopiedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class CopyStatus:
-    """The status of a copy.
+    """The status of a standby copy.
 
     Args:
         lag: offsets that the copy does not have yet, over all changelogs; ``None`` before the broker was asked.
@@ -92,7 +92,7 @@ class CopyStatus:
         records_per_s: rate since then.
         behind_s: seconds since the copy last had all that there was; ``None`` where it never had.
         positions: next offset to apply, by store.
-        run: number of the run whose changelogs it was begun from; 0 where it is not known.
+        run: number of the run from whose changelogs it began; 0 where it is not known.
     """
 
     lag: int | None
@@ -104,14 +104,14 @@ class CopyStatus:
 
 
 class StandbyCopy:
-    """A standby copy. For one thread; others may call :meth:`status`. Leave its ``with`` block to release it.
+    """A standby copy. Used by one thread; any may call :meth:`status`. Leaving its ``with`` block releases it.
 
     Args:
         task: what to copy.
         bootstrap_servers: the broker.
-        committed: gives the application's committed offset of an input partition, ``None`` where there is none; asked
+        committed: returns the application's committed offset of an input partition, ``None`` if there is none; called
             for source topics that serve as changelogs.
-        runs: gives the application's runs. The copy keeps the number of the run whose changelogs it was begun from, and
+        runs: returns the application's runs. The copy keeps the number of the run from whose changelogs it began, and
             begins again after a reset; a task takes no copy from before one.
         settings: client settings of the user (``consumer.*``), without prefix.
         options: memory of the stores.
@@ -165,13 +165,13 @@ class StandbyCopy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Commits the position, unless an error is on its way, and gives the directory back."""
+        """Commits the position, unless an error was raised, and releases the directory."""
         with self._opened:
             if error is None:
                 self.commit()
 
     def status(self) -> CopyStatus:
-        """Returns its position."""
+        """Returns the status of the copy."""
         records = sum(replay.records for replay in self._replays.values())
         elapsed = time.monotonic() - self._started
         behind = time.time() - self._complete_at_ms / 1000 if self._complete_at_ms else None
@@ -213,13 +213,13 @@ class StandbyCopy:
         return bool(news)
 
     def reach_ends(self, ends: Mapping[str, int], *, until: Callable[[], bool] = lambda: False) -> None:
-        """Applies records up to ends of the changelogs, by store, or until a caller says that it is enough."""
+        """Applies records up to these ends of the changelogs, by store, or until ``until`` returns true."""
         while not until() and any(self._replays[store].position < end for store, end in ends.items()):
             self.catch_up()
         self._check_ends()
 
     def ends(self) -> dict[str, int]:
-        """Returns where the changelogs end now, by store: for a source topic at the application's committed offset."""
+        """Returns the current changelog ends, by store: for a source topic the application's committed offset."""
         topic_partitions = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
         ends = end_offsets(self._admin, list(topic_partitions.values()), End.LAST_STABLE)
         found = {}
@@ -233,7 +233,7 @@ class StandbyCopy:
         return found
 
     def commit(self) -> None:
-        """Writes what was applied and the position, in one write."""
+        """Writes the applied records and the position, in one write."""
         for replay in self._replays.values():
             replay.settle()
         self._committed_at = time.monotonic()
@@ -252,7 +252,7 @@ class StandbyCopy:
         self._changed = False
 
     def restart_copy(self) -> None:
-        """Wipes the copy and begins with the first records that there are."""
+        """Wipes the copy, and begins again with the first records of the changelogs."""
         self._state.wipe()
         self._begin()
 
@@ -297,7 +297,7 @@ class StandbyCopy:
         self._check_ends()
 
     def _is_useless(self, runs: Runs) -> bool:
-        """Whether the directory has something that cannot be brought forward."""
+        """Returns whether the directory has state from which the copy cannot continue."""
         position = self._state.position
         if position.written_at_ms and position.run_id < runs.reset:
             return True
@@ -308,7 +308,7 @@ class StandbyCopy:
         return time.time() * 1000 - position.written_at_ms > self._task.tombstone_retention_ms / 2
 
     def _known(self) -> dict[str, int]:
-        """Next offset of each store that the directory has."""
+        """Returns the next offset of each store that the directory has."""
         position = self._state.position
         known = {store: at for store, at in position.changelogs.items() if store in self._task.changelogs}
         if not position.standby:
@@ -320,7 +320,7 @@ class StandbyCopy:
         return known
 
     def _allowed(self, columns: PartitionColumns) -> PartitionColumns:
-        """Those of the records that the application has committed; the others are read again later."""
+        """Returns the records that the application has committed; the others are read again later."""
         limit = self._limits.get(columns.topic)
         if limit is None or not len(columns) or columns.offsets[-1] < limit:
             return columns
@@ -351,7 +351,7 @@ class StandbyCopy:
 
 
 def copied_stores(stores: Sequence[StoreSpec], application_id: str) -> dict[str, str]:
-    """Returns the changelog topic of each store that a standby can copy: those on disk.
+    """Returns the changelog topic of each store that a standby can copy: of those on disk.
 
     A store in memory, or one of the user's own, is restored by the task itself.
     """

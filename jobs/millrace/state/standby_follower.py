@@ -1,4 +1,4 @@
-"""A standby copy and the thread in which it follows its changelogs."""
+"""A standby copy, and the thread by which it follows its changelogs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = structlog.get_logger(__name__)
 
 
 class StandbyFollower:
-    """Opens a copy and has it follow, until it is stopped or fails.
+    """A thread that opens a copy and follows its changelogs, until it is stopped or fails.
 
     Args:
         task: what is copied.
@@ -42,11 +42,11 @@ class StandbyFollower:
 
     @property
     def seen(self) -> CopyStatus | None:
-        """How far the copy is, also once it has ended; ``None`` before it is open."""
+        """The status of the copy, also after its end; ``None`` before it is open."""
         return None if self._copy is None else self._copy.status()
 
     def ask_to_stop(self) -> None:
-        """Makes it end after its present batch."""
+        """Makes the thread end after its present batch."""
         self._stop.set()
 
     def stop(self, timeout_s: float | None = None) -> bool:

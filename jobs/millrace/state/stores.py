@@ -1,4 +1,4 @@
-"""What a task sees of its stores: the protocols of key-value, window and session stores. Keys and values are bytes."""
+"""The stores as a task sees them: protocols of key-value, window and session stores. Keys and values are bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StoreMetrics:
 
 @runtime_checkable
 class KeyValueStore(Protocol):
-    """Bytes by key, each value with its timestamp. Reads see what was written since the last commit.
+    """Bytes by key, each value with its timestamp. Reads include uncommitted writes.
 
     Lists and arrays that are passed in are kept by reference until the next drain and commit: do not change them.
     """
@@ -45,32 +45,32 @@ class KeyValueStore(Protocol):
         """Returns the value and timestamp of one key."""
 
     def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
-        """Returns values and timestamps (int64 milliseconds, -1 without a value) of ``keys``, in their order."""
+        """Returns the values and timestamps (int64 milliseconds, -1 without a value) of ``keys``, in their order."""
 
     def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> None:
-        """Writes values with their timestamps; ``None`` deletes. A key may occur more than once: the last one stays."""
+        """Writes values with their timestamps; ``None`` deletes. A key may occur repeatedly: its last value counts."""
 
     def range(self, from_key: bytes | None, to_key: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
-        """(key, value, timestamp) with ``from_key <= key <= to_key``, by key bytes; ``None`` leaves that end open."""
+        """Yields (key, value, timestamp) with ``from_key <= key <= to_key``, by key bytes; ``None`` is an open end."""
 
     def all(self) -> Iterator[tuple[bytes, bytes, int]]:
-        """(key, value, timestamp) of every key in the order of the key bytes."""
+        """Yields (key, value, timestamp) of every key, in the order of the key bytes."""
 
     def approximate_num_entries(self) -> int:
-        """Returns about how many keys there are."""
+        """Returns the approximate number of keys."""
 
 
 @runtime_checkable
 class PrefixScanStore(KeyValueStore, Protocol):
-    """A key-value store that finds the keys that begin with some bytes."""
+    """A key-value store that finds the keys with a prefix."""
 
     def prefix_scan_many(self, prefixes: Sequence[bytes]) -> list[list[tuple[bytes, bytes, int]]]:
-        """For each prefix (key, value, timestamp) of the keys that begin with it, by key bytes."""
+        """Returns for each prefix the (key, value, timestamp) of the keys that begin with it, by key bytes."""
 
 
 @runtime_checkable
 class WindowStore(Protocol):
-    """Bytes by key and window start. Windows expire ``retention`` after the newest start the store has seen.
+    """Bytes by key and window start. Windows expire ``retention`` after the newest start that was ever written.
 
     Lists and arrays that are passed in are kept by reference until the next drain and commit: do not change them.
     """
@@ -88,16 +88,16 @@ class WindowStore(Protocol):
         """Newest window start that was ever written, milliseconds; -1 before the first. Survives restarts."""
 
     def fetch_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
-        """Returns the values and timestamps (-1 where there is no value) of (key, start) pairs.
+        """Returns the values and timestamps (-1 without a value) of (key, start) pairs.
 
         Expired windows have none.
         """
 
     def peek_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
-        """Works like :meth:`fetch_many`, but windows that expired since the last commit have their values."""
+        """Returns the same as :meth:`fetch_many`, also for windows that have expired since the last commit."""
 
     def keys_from(self, first_start: int) -> Iterator[tuple[bytes, int]]:
-        """(key, start) of the windows that start at or after ``first_start``, of expired ones as long as there are."""
+        """Yields (key, start) of the windows that start at or after ``first_start``; expired ones while stored."""
 
     def put_many(
         self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
@@ -109,16 +109,16 @@ class WindowStore(Protocol):
         """
 
     def fetch(self, key: bytes, from_start: int, to_start: int) -> Iterator[tuple[int, bytes, int]]:
-        """(start, value, timestamp) of the windows of one key with a start in ``[from_start, to_start]``, by start."""
+        """Yields (start, value, timestamp) of one key's windows that start in ``[from_start, to_start]``, by start."""
 
     def fetch_all(self, from_start: int, to_start: int) -> Iterator[tuple[bytes, int, bytes, int]]:
-        """(key, start, value, timestamp) of every key, by segment, then by the bytes of key and start."""
+        """Yields (key, start, value, timestamp) of every key, by segment, then by the bytes of key and start."""
 
     def all(self) -> Iterator[tuple[bytes, int, bytes, int]]:
-        """(key, start, value, timestamp) of all that has not expired, by segment, then by bytes of key and start."""
+        """Yields (key, start, value, timestamp) of all unexpired windows, by segment, then key and start."""
 
     def approximate_num_entries(self) -> int:
-        """About how many (key, start) pairs there are."""
+        """Returns the approximate number of (key, start) pairs."""
 
 
 class Session(NamedTuple):
@@ -139,7 +139,7 @@ class Session(NamedTuple):
 
 @runtime_checkable
 class SessionStore(Protocol):
-    """Bytes by key, start and end of a session. Sessions expire ``retention`` after the newest end the store has seen.
+    """Bytes by key, start and end of a session. Sessions expire ``retention`` after the newest end ever written.
 
     Source: ``org.apache.kafka.streams.state.SessionStore``.
     """
@@ -180,17 +180,16 @@ class SessionStore(Protocol):
         """
 
     def peek(self, key: bytes, start: int, end: int) -> bytes | None:
-        """Returns the value of a session, also if it expired since the last commit."""
+        """Returns the value of a session, even if it has expired since the last commit."""
 
     def keys_from(self, earliest_end: int) -> Iterator[tuple[bytes, int, int]]:
-        """(key, start, end) of the sessions that end at or after ``earliest_end``, of expired ones as long as there
-        are."""
+        """Yields (key, start, end) of the sessions that end at or after ``earliest_end``; expired ones while stored."""
 
     def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[tuple[bytes, Session]]:
-        """(key, session) of every key's sessions that end in ``[earliest_end, latest_end]``, by segment, key, end."""
+        """Yields (key, session) of all sessions that end in ``[earliest_end, latest_end]``, by segment, key, end."""
 
     def all(self) -> Iterator[tuple[bytes, Session]]:
-        """(key, session) of all that has not expired, by segment, then by the bytes of key, end and start."""
+        """Yields (key, session) of all unexpired sessions, by segment, then by the bytes of key, end and start."""
 
     def approximate_num_entries(self) -> int:
-        """About how many sessions there are."""
+        """Returns the approximate number of sessions."""

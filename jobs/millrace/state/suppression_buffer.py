@@ -1,4 +1,4 @@
-"""The buffer of a suppressed table: changes that wait, ordered by the time of their key's first one.
+"""The buffer of a suppressed table: buffered changes, ordered by the time of their key's first one.
 
 Source: ``InMemoryTimeOrderedKeyValueChangeBuffer``. As there all of it is in memory; unlike there the task's database
 has it as well, so that a restart does not have to read the changelog.
@@ -24,7 +24,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class SuppressionBuffer(LayeredStore):
-    """Changes by key. A change takes the place of its key's one before; the place in the order stays.
+    """Buffered changes by key. A new change replaces its key's one, at the same position in the order.
 
     The changelog gets the last state of each key that changed since the last drain: its change, or a tombstone.
 
@@ -51,13 +51,13 @@ class SuppressionBuffer(LayeredStore):
 
     @property
     def used_bytes(self) -> int:
-        """What the changes count for."""
+        """The bytes that the changes count for."""
         self._in_order()
         return self._bytes
 
     @property
     def first_time(self) -> int | None:
-        """Time of the change that is the next to go, milliseconds; ``None`` where nothing waits."""
+        """Time of the change that is emitted next, milliseconds; ``None`` if the buffer is empty."""
         return order[0][0] if (order := self._in_order()) else None
 
     @property
@@ -67,19 +67,19 @@ class SuppressionBuffer(LayeredStore):
 
     @property
     def has_undrained_writes(self) -> bool:
-        """Whether a drain would give something."""
+        """Whether there are changes to drain."""
         return bool(self._undrained)
 
     def get(self, key: bytes) -> BufferedChange | None:
-        """The change of a key that waits."""
+        """Returns the buffered change of a key; ``None`` if there is none."""
         return self._entries.get(key)
 
     def get_committed(self, key: bytes) -> BufferedChange | None:
-        """The change of a key that waited at the last commit."""
+        """Returns the change of a key that was buffered at the last commit; ``None`` if there was none."""
         return self._before[key] if key in self._before else self._entries.get(key)
 
     def put(self, key: bytes, at: int, old: bytes | None, new: bytes | None, context: BufferedRecordContext) -> None:
-        """Takes a change in.
+        """Adds a change, or replaces its key's one.
 
         Args:
             key: key of the row.
@@ -101,7 +101,7 @@ class SuppressionBuffer(LayeredStore):
         self._entries[key] = change
 
     def pop(self) -> tuple[bytes, BufferedChange]:
-        """Takes the first change out; there must be one."""
+        """Removes the first change and returns it, with its key; there must be one."""
         _, key = heappop(self._in_order())
         change = self._entries[key]
         self._remember(key, change)
@@ -110,7 +110,7 @@ class SuppressionBuffer(LayeredStore):
         return key, change
 
     def all(self) -> Iterator[tuple[bytes, BufferedChange]]:
-        """(key, change) of all that waits, in the order in which it will go."""
+        """Yields (key, change) of all buffered changes, in the order in which they are emitted."""
         for _, key in sorted(self._in_order()):
             yield key, self._entries[key]
 
@@ -120,20 +120,20 @@ class SuppressionBuffer(LayeredStore):
         return BUFFER_HEADERS
 
     def records(self) -> Iterator[StoreRecord]:
-        """Everything that is committed."""
+        """Yields all committed changes as changelog records."""
         for key, data in self._committed.scan(b""):
             yield key, data, BufferedChange.from_bytes(key, data).context.timestamp
 
     def approximate_num_entries(self) -> int:
-        """How many changes wait."""
+        """Returns the number of buffered changes."""
         return len(self._entries)
 
     def size(self) -> tuple[int, int]:
-        """How many changes wait, and the bytes that they count for."""
+        """Returns the number of buffered changes, and the bytes that they count for."""
         return len(self._entries), self.used_bytes
 
     def drain_changelog(self) -> ChangelogBatch | None:
-        """What changed since the last drain."""
+        """Returns the changes since the last drain; ``None`` if there are none."""
         keys, self._undrained = list(self._undrained), {}
         if not keys:
             return None
@@ -149,18 +149,18 @@ class SuppressionBuffer(LayeredStore):
         )
 
     def stage(self, batch: Any) -> None:
-        """Add what changed to a commit."""
+        """Adds the changes since the last commit to a commit."""
         keys = sorted(self._before)
         changes = [self._entries.get(key) for key in keys]
         self._committed.stage(batch, keys, [None if change is None else change.to_bytes() for change in changes])
 
     def committed(self) -> None:
-        """The commit succeeded."""
+        """Makes the changes committed data, after the commit has succeeded."""
         self._committed.apply_staged()
         self._before = {}
 
     def rollback(self) -> None:
-        """Forget what was not committed."""
+        """Discards the uncommitted changes."""
         if not self._before:
             return
         for key, change in self._before.items():
@@ -178,7 +178,7 @@ class SuppressionBuffer(LayeredStore):
         values: list[bytes | None],
         headers: Sequence[Headers | None] | None,
     ) -> int:
-        """Add changelog records to a commit without logging them.
+        """Adds changelog records to a commit, without logging them.
 
         Returns:
             how many there were.

@@ -1,4 +1,4 @@
-"""The state of one task: all its stores, committed together with the position they stand for."""
+"""The state of one task: all its stores, which are committed together with the position that they reach."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ StoreT = TypeVar("StoreT")
 
 @dataclass(frozen=True, kw_only=True)
 class StateOptions:
-    """Memory and durability of a task's state.
+    """The memory and durability of a task's state.
 
     Args:
         database: memory and durability of the RocksDB database.
@@ -71,12 +71,12 @@ class StateOptions:
 
     @classmethod
     def from_config(cls, config: StreamsConfig) -> StateOptions:
-        """What the ``rocksdb.*`` settings say."""
+        """Returns the options that the ``rocksdb.*`` settings define."""
         return cls(database=DatabaseOptions.from_config(config))
 
 
 class TaskState:
-    """The stores of one task. Use :meth:`open`. Not thread-safe: a task has one thread.
+    """The stores of one task, opened by :meth:`open`. Not thread-safe: a task has one thread.
 
     Writes go to an overlay that only this object sees. :meth:`commit` makes them, the position and the removal of
     expired segments durable in one write: after a crash all of it is there or nothing. What a crash loses, the
@@ -107,7 +107,7 @@ class TaskState:
     def open(
         cls, directory: Path | None, stores: Sequence[StoreSpec], *, options: StateOptions | None = None
     ) -> TaskState:
-        """Open the stores of a task, made if missing.
+        """Opens the stores of a task, and creates missing ones.
 
         A database that cannot be opened because its files are damaged is removed: the stores are empty then, as on a
         host that never had them, and ``was_damaged`` says so.
@@ -126,19 +126,24 @@ class TaskState:
 
     @property
     def position(self) -> TaskPosition:
-        """The position of the last commit. It has no changelog offset for a store that is empty or must be restored
-        from the beginning (a memory store after a restart, a new store)."""
+        """The position of the last commit.
+
+        It has no changelog offset for a store that is empty or must be restored from the beginning (a memory store
+        after a restart, a new store).
+        """
         return self._position
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a read or write met files that are damaged or gone, or a user's store that says so: :meth:`wipe` and
-        restore."""
+        """Whether a read or write found damaged or missing files, or a user's store reported damage.
+
+        :meth:`wipe` and a restoration repair that.
+        """
         in_database = self._database is not None and self._database.is_damaged
         return in_database or any(custom.is_damaged for custom in self._custom.values())
 
     def check_reads(self) -> None:
-        """Raises what a read met that the disk is to blame for, also where user code went on after it.
+        """Raises the error of a failed read of the database, even if user code continued after it.
 
         Raises:
             StateError: there is such a read since the stores were opened.
@@ -149,13 +154,13 @@ class TaskState:
 
     @property
     def directory(self) -> Path | None:
-        """The task's directory, ``None`` where all stores are in memory."""
+        """The task's directory; ``None`` if all stores are in memory."""
         return self._directory
 
     def store(
         self, name: str
     ) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer | VersionedKeyValueStore:
-        """The store ``name``.
+        """Returns the store ``name``.
 
         Raises:
             StateError: the task has no such store, or is closed.
@@ -163,7 +168,7 @@ class TaskState:
         return self._layered(name)
 
     def key_value_store(self, name: str) -> KeyValueStore:
-        """The key-value store ``name``.
+        """Returns the key-value store ``name``.
 
         Raises:
             StateError: the task has no key-value store of that name, or is closed.
@@ -171,7 +176,7 @@ class TaskState:
         return self._of_kind(name, LayeredKeyValueStore)
 
     def window_store(self, name: str) -> WindowStore:
-        """The window store ``name``.
+        """Returns the window store ``name``.
 
         Raises:
             StateError: the task has no window store of that name, or is closed.
@@ -181,7 +186,7 @@ class TaskState:
         return self._of_kind(name, LayeredWindowStore)
 
     def join_store(self, name: str) -> JoinWindowStore:
-        """The buffer ``name`` of a stream-stream join.
+        """Returns the buffer ``name`` of a stream-stream join.
 
         Raises:
             StateError: the task has no such buffer, or is closed.
@@ -192,7 +197,7 @@ class TaskState:
         return store
 
     def session_store(self, name: str) -> SessionStore:
-        """The session store ``name``.
+        """Returns the session store ``name``.
 
         Raises:
             StateError: the task has no session store of that name, or is closed.
@@ -200,7 +205,7 @@ class TaskState:
         return self._of_kind(name, LayeredSessionStore)
 
     def versioned_store(self, name: str) -> VersionedKeyValueStore:
-        """The versioned key-value store ``name``.
+        """Returns the versioned key-value store ``name``.
 
         Raises:
             StateError: the task has no versioned store of that name, or is closed.
@@ -208,7 +213,7 @@ class TaskState:
         return self._of_kind(name, VersionedKeyValueStore)
 
     def suppression_buffer(self, name: str) -> SuppressionBuffer:
-        """The buffer ``name`` of a suppressed table.
+        """Returns the buffer ``name`` of a suppressed table.
 
         Raises:
             StateError: the task has no such buffer, or is closed.
@@ -216,7 +221,7 @@ class TaskState:
         return self._of_kind(name, SuppressionBuffer)
 
     def drain_changelog(self) -> list[ChangelogBatch]:
-        """What was written to logged stores since the last drain, in the layout of the changelog topics.
+        """Returns the writes to logged stores since the last drain, in the layout of the changelog topics.
 
         Of a cached store the last write of each key, of another one every write in order.
         """
@@ -225,8 +230,10 @@ class TaskState:
         return [batch for batch in batches if batch is not None]
 
     def merged_bytes(self) -> int:
-        """Bytes of the updates that the stores of the record cache have merged since the last commit, a walk over them:
-        keys and values, of each key the last."""
+        """Returns the bytes of the updates that stores in the record cache have merged since the last commit.
+
+        These are the keys and the last value of each. Takes a walk over the updates.
+        """
         self._check_open()
         return sum(
             store.uncommitted_bytes()
@@ -235,7 +242,7 @@ class TaskState:
         )
 
     def commit(self, position: TaskPosition) -> None:
-        """Make everything written since the last commit durable, with the position it stands for, in one write.
+        """Makes all writes since the last commit durable, with the position that they reach, in one write.
 
         Raises:
             StateError: the disk fails (nothing was committed; discard this object), or changes were not drained, so
@@ -265,18 +272,18 @@ class TaskState:
             self._notes.note(position)
 
     def rollback(self) -> None:
-        """Forget everything written since the last commit, and what was not drained of it."""
+        """Discards all writes since the last commit, including those that were not drained."""
         self._check_open()
         for store in self._stores.values():
             store.rollback()
 
     @property
     def is_loading(self) -> bool:
-        """Whether a store is being filled as a whole, see :meth:`begin_load`."""
+        """Whether a store is being loaded in bulk, see :meth:`begin_load`."""
         return self._loads is not None and self._loads.is_active
 
     def begin_load(self, store: str) -> None:
-        """From now on :meth:`restore_batch` fills an empty store as a whole, which takes two thirds of the time.
+        """Makes :meth:`restore_batch` load an empty store in bulk from now on, in two thirds of the time.
 
         What it writes is durable with the next :meth:`commit` and not before. If there is none, the store is empty
         when it is opened again. Nothing changes for a store that is not on disk, or not empty.
@@ -303,7 +310,7 @@ class TaskState:
         timestamps: Int64Array,
         headers: Sequence[list[tuple[str, bytes | None]] | None] | None = None,
     ) -> int:
-        """Apply changelog records, in their order, without overlay and logging. Expired windows are skipped.
+        """Applies changelog records, in their order, without overlay and logging. Skips expired windows.
 
         The records are durable on return (but see :meth:`begin_load`), the position moves by :meth:`commit` only. A
         crash in between is harmless: the position still says where to replay from, and replaying a record twice changes
@@ -341,11 +348,11 @@ class TaskState:
         return taken
 
     def restores_headers(self, store: str) -> bool:
-        """Whether the changelog's headers say how its records are to be read."""
+        """Returns whether the changelog's headers are needed to read its records."""
         return isinstance(self._layered(store), SuppressionBuffer)
 
     def wipe(self) -> None:
-        """Remove all data and the position; the stores are open and empty afterwards. A crash midway is harmless."""
+        """Removes all data and the position; the stores are open and empty afterwards. A crash midway is harmless."""
         self._check_open()
         _log.info("state wiped", directory=str(self._directory))
         for custom in self._custom.values():
@@ -358,7 +365,7 @@ class TaskState:
         self._open_stores()
 
     def close(self) -> None:
-        """Close the stores and give the directory back; uncommitted writes are forgotten. Idempotent."""
+        """Closes the stores and releases the directory; discards uncommitted writes. Idempotent."""
         if self._notes is not None and not self._closed and self._position.written_at_ms:
             self._notes.note(self._position, at_once=True)
         self._closed = True
@@ -367,7 +374,7 @@ class TaskState:
             self._lock.release()
 
     def link_database(self, path: Path) -> bool:
-        """Make a copy of the database in a new directory, in hard links: what is committed now.
+        """Copies the committed database to a new directory, by hard links.
 
         Returns:
             whether there is a database; stores in memory and custom ones are not copied.
@@ -381,10 +388,10 @@ class TaskState:
         return self._database is not None
 
     def begin_compaction(self, *, budget_s: float) -> None:
-        """Rewrite the database's files in the background, while the stores are used.
+        """Starts to rewrite the database's files in the background, while the stores are used.
 
         Args:
-            budget_s: after that long no further part is begun, seconds.
+            budget_s: seconds after which no further part is begun.
         """
         self._check_open()
         if self._database is not None:
@@ -392,11 +399,11 @@ class TaskState:
 
     @property
     def compaction(self) -> CompactionProgress | None:
-        """How far the compaction is that was begun last since the stores were opened."""
+        """The progress of the last compaction since the stores were opened; ``None`` if there was none."""
         return None if self._database is None else self._database.compaction
 
     def checkpoint(self, directory: Path) -> None:
-        """Keep what is committed in a new directory, which does not change any more.
+        """Copies the committed state to a new directory, which does not change any more.
 
         It gets ``rocksdb``, the database in hard links, and for each logged store outside of it (in memory, or the
         user's own) a file of records that restores it.
@@ -415,7 +422,7 @@ class TaskState:
         )
 
     def records(self, store: str) -> Iterator[RecordBatch]:
-        """What is committed of a store, as changelog records that make an empty store equal to it.
+        """Yields the committed content of a store, as changelog records that make an empty store equal to it.
 
         Raises:
             StateError: the task has no such store, or is closed.
@@ -424,7 +431,7 @@ class TaskState:
         return in_batches(layered.records(), layered.record_headers)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
-        """Committed entries and bytes of each store, both approximate."""
+        """Returns the number of committed entries and bytes of each store, both approximate."""
         self._check_open()
         return {name: store.size() for name, store in self._stores.items()}
 

@@ -39,7 +39,7 @@ _NOTHING_LOADED = 2**62
 
 
 class _Entry:
-    """What is known of a key: its newest value, and the history down to a segment.
+    """The loaded versions of a key: the newest value, and the history back to a segment.
 
     Args:
         key: the key.
@@ -56,14 +56,14 @@ class _Entry:
         self.committed = self.versions.copy()
 
     def copy(self) -> _Entry:
-        """The same, apart from this one."""
+        """Returns an independent copy."""
         copied = _Entry(self.key, None)
         copied.loaded_from = self.loaded_from
         copied.versions, copied.committed = self.versions.copy(), self.committed.copy()
         return copied
 
     def add_older(self, older: list[tuple[int, bytes | None]], segment: int) -> None:
-        """Adds versions that end before all that is known, down to ``segment``, in the order of their ends."""
+        """Adds versions that end before all loaded ones, back to ``segment``, in the order of their ends."""
         self.loaded_from = segment
         for versions in (self.versions, self.committed):
             known = {time for time, value in older if value is not None}.union(versions.times)
@@ -109,7 +109,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
 
     @property
     def history_retention_ms(self) -> int:
-        """How far back from the largest timestamp versions may be put and asked for, milliseconds."""
+        """The history retention, milliseconds: how far behind stream time a version may be put or read."""
         return self._segments.retention_ms
 
     @property
@@ -130,7 +130,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return entry.versions.latest() if as_of is None else self._as_of(entry, as_of, self.observed_stream_time)
 
     def latest_many(self, keys: Sequence[bytes]) -> tuple[list[bytes | None], Int64Array]:
-        """Newest values and their timestamps (-1 where there is none) of ``keys``, in their order."""
+        """Returns the newest values and their timestamps (-1 without a value) of ``keys``, in their order."""
         self._metrics.gets += len(keys)
         changed = [self._overlay.get(key) for key in keys]
         committed = iter(self._read_latest([key for key, entry in zip(keys, changed, strict=True) if entry is None]))
@@ -139,7 +139,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
     def get_many_at(
         self, keys: Sequence[bytes], times: Sequence[int] | None, observed: Sequence[int]
     ) -> list[VersionedRecord | None]:
-        """Returns the version of each key at a time, where stream time was what ``observed`` says, milliseconds.
+        """Returns the version of each key at a time, for the stream time of each in ``observed``, milliseconds.
 
         Args:
             keys: the keys.
@@ -170,7 +170,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return entry.versions.between(from_time, to_time)
 
     def all(self) -> Iterator[tuple[bytes, bytes, int]]:
-        """(key, newest value, timestamp) of every key that has one, in the order of the key bytes."""
+        """Yields (key, newest value, timestamp) of every key that has one, in the order of the key bytes."""
         written: dict[bytes, Packed] = {
             latest_row(key): packed_latest(entry.versions) for key, entry in self._overlay.items()
         }
@@ -178,7 +178,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
             yield key_of_latest_row(row), *unpack_value(packed)
 
     def approximate_num_entries(self) -> int:
-        """About how many versions there are; uncommitted keys count as new ones."""
+        """Returns the approximate number of versions; uncommitted keys count as new ones."""
         return self._committed.size()[0] + len(self._overlay)
 
     # ---- writing
@@ -220,7 +220,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return before
 
     def snapshot(self, keys: Sequence[bytes]) -> VersionedSnapshot:
-        """Returns the store as it is now, for keys that are about to be changed.
+        """Returns the current state of the store, for keys that are about to be changed.
 
         It is valid until the next commit or rollback.
         """
@@ -246,7 +246,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return iter(versions)
 
     def stage(self, batch: Any) -> bytes | None:
-        """Adds the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
+        """Adds the overlay and the deletion of expired segments to a commit; returns the metadata if it changed."""
         if self._segments.first_live > self._segments.first_kept:
             self._committed.stage_delete_range(
                 batch, *segment_rows(self._segments.first_kept, self._segments.first_live)
@@ -263,7 +263,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return self._metadata()
 
     def committed(self) -> None:
-        """The commit succeeded: the overlay is committed data now."""
+        """Makes the overlay committed data, after the commit has succeeded."""
         self._committed.apply_staged()
         self._settle()
         if self._overlay:
@@ -271,7 +271,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
             self._overlay = {}
 
     def rollback(self) -> None:
-        """Discards what was not committed."""
+        """Discards the uncommitted writes."""
         super().rollback()
         self._overlay = {}
 
@@ -326,7 +326,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return changed if changed is not None else _Entry(key, self._read_latest([key])[0])
 
     def _load(self, entry: _Entry, segment: int) -> None:
-        """Brings the history of an entry in, down to a segment."""
+        """Loads the history of an entry, back to a segment."""
         first = max(segment, self._committed_segments.first_live)
         newest = self._committed_segments.segment_of(max(self._committed_segments.observed_stream_time, 0))
         if first >= entry.loaded_from:
@@ -339,7 +339,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         entry.add_older(older, first)
 
     def _read_latest(self, keys: Sequence[bytes]) -> list[Packed]:
-        """Newest committed values as the database has them: from the cache, else the bytes store."""
+        """Returns the newest committed local values: from the cache, else the bytes store."""
         young, old = self._cache.generations()
         found: dict[bytes, Packed] = {}
         missing: list[bytes] = []
@@ -359,7 +359,7 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
 
 
 class VersionedSnapshot:
-    """A versioned store as it was before a batch changed it, to go through the batch's changes once more.
+    """A versioned store as it was before a batch changed it, to process the batch's changes once more.
 
     Args:
         store: the store.
@@ -374,11 +374,11 @@ class VersionedSnapshot:
 
     @property
     def observed_stream_time(self) -> int:
-        """Stream time of the store then, milliseconds; -1 before the first put."""
+        """Stream time of the store before the batch, milliseconds; -1 before the first put."""
         return self._segments.observed_stream_time
 
     def replay(self, key: bytes) -> KeyReplay:
-        """Returns the history of a key then, to put versions into it and look others up, without changing the store."""
+        """Returns a copy of a key's history before the batch, for puts and reads that do not change the store."""
         entry = self._changed.get(key)
         if entry is None:
             entry = _Entry(key, self._store._read_latest([key])[0])
@@ -386,14 +386,14 @@ class VersionedSnapshot:
 
 
 class KeyReplay:
-    """The history of one key, apart from the store."""
+    """A copy of the history of one key, independent of the store."""
 
     def __init__(self, store: VersionedKeyValueStore, entry: _Entry) -> None:
         self._store = store
         self._entry = entry
 
     def put(self, value: bytes | None, timestamp: int) -> None:
-        """Puts a version that the store took."""
+        """Puts a version that the store has accepted."""
         self._store._put(self._entry, value, timestamp)
 
     def get(self, as_of: int | None, observed_stream_time: int) -> VersionedRecord | None:

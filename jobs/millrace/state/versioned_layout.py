@@ -1,4 +1,4 @@
-"""How a versioned store lies in the local database: the newest values by key, and the history by segment.
+"""The layout of a versioned store in the local database: the newest values by key, and the history by segment.
 
 A newest value is a row of a 0 byte and the key, whose content is that of a key-value store. Every other version is a
 row of a 1 byte, the 8-byte number of a segment, the 4-byte length of the key, the key and the 8-byte timestamp; its
@@ -26,7 +26,7 @@ _TIME = struct.Struct(">q")
 
 @dataclass(frozen=True, kw_only=True)
 class HistorySegments(Segments):
-    """Stream time and live segments of a versioned store; ``retention_ms`` is its history retention.
+    """The stream time and live segments of a versioned store; ``retention_ms`` is its history retention.
 
     Args:
         segment_interval_ms: length of a segment.
@@ -35,7 +35,7 @@ class HistorySegments(Segments):
     segment_interval_ms: int
 
     def is_expired(self, timestamp: int) -> bool:
-        """Returns whether a version of that timestamp is too old to be put, as it is for queries of that time."""
+        """Returns whether a version of this timestamp is too old to be put, as a query of this time is too old."""
         return timestamp < self.observed_stream_time - self.retention_ms
 
 
@@ -45,7 +45,7 @@ def latest_row(key: bytes) -> bytes:
 
 
 def latest_rows() -> tuple[bytes, bytes]:
-    """Returns the first row of all newest values, and the first one behind them."""
+    """Returns the first row of all newest values, and the first row after them."""
     return _LATEST, _HISTORY
 
 
@@ -55,17 +55,17 @@ def key_of_latest_row(row: bytes) -> bytes:
 
 
 def segment_rows(segment: int, before: int) -> tuple[bytes, bytes]:
-    """Returns the first row of a range of segments, and the first one behind it."""
+    """Returns the first row of a range of segments, and the first row after it."""
     return _HISTORY + big_endian(segment), _HISTORY + big_endian(before)
 
 
 def history_prefix(segment: int, key: bytes) -> bytes:
-    """Returns what the rows of a key in a segment begin with."""
+    """Returns the prefix of a key's rows in a segment."""
     return _HISTORY + big_endian(segment) + _LENGTH.pack(len(key)) + key
 
 
 def time_rows(prefix: bytes) -> tuple[bytes, bytes]:
-    """Returns the first row behind ``prefix``, and the first one that is not behind it any more."""
+    """Returns the range of the rows with a history prefix: the first row, and the first one after them."""
     return prefix, prefix + b"\xff" * (_TIME.size + 1)
 
 
@@ -75,13 +75,13 @@ def key_of_history_row(row: bytes) -> bytes:
 
 
 def read_history_row(row: bytes, content: bytes) -> tuple[int, bytes | None]:
-    """Timestamp and value of a version."""
+    """Returns the timestamp and value of a version in the history."""
     timestamp: int = _TIME.unpack(row[-_TIME.size :])[0]
     return timestamp, None if content == _TOMBSTONE else content[_TIME.size :]
 
 
 def packed_latest(versions: Versions) -> Packed:
-    """Returns the content of the row of a key's newest value, ``None`` where it has none."""
+    """Returns the content of the row of a key's newest value; ``None`` if it has none."""
     if not versions.times or (value := versions.values[-1]) is None:
         return None
     return _TIME.pack(versions.times[-1]) + value

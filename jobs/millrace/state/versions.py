@@ -1,4 +1,4 @@
-"""The versions of one key in order of time, and how a put changes them: what all of a versioned store comes down to."""
+"""The versions of one key in the order of time, and how a put changes them: the core of a versioned store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Versions:
     ends_tombstone: bool = False
 
     def copy(self) -> Versions:
-        """Returns the same, apart from this one."""
+        """Returns an independent copy."""
         return Versions(list(self.times), list(self.values), self.ends_tombstone)
 
     def put(self, value: bytes | None, timestamp: int) -> int:
@@ -77,19 +77,19 @@ class Versions:
             self.ends_tombstone = before is None
 
     def _is_end_known(self) -> bool:
-        """Whether a tombstone at the very timestamp of the newest value leaves a trace.
+        """Returns whether a tombstone at the very timestamp of the newest value leaves a trace.
 
-        In Kafka Streams it is only known as the end of the version before. Where none ends there, as behind a tombstone
+        In Kafka Streams it is only known as the end of the version before. Where none ends there, as after a tombstone
         that came first, a later put with an earlier timestamp is the newest version of its key.
         """
         return self.ends_tombstone or (len(self.values) > 1 and self.values[-2] is not None)
 
     def as_of(self, timestamp: int) -> VersionedRecord | None:
-        """Returns the version that is valid at ``timestamp``, ``None`` where the key has no value then."""
+        """Returns the version that is valid at ``timestamp``; ``None`` if the key has no value then."""
         return self._version(bisect_right(self.times, timestamp) - 1)
 
     def latest(self) -> VersionedRecord | None:
-        """Returns the newest version, ``None`` where the key is deleted or unknown."""
+        """Returns the newest version; ``None`` if the key is deleted or unknown."""
         return self._version(len(self.times) - 1)
 
     def between(self, from_time: int, to_time: int) -> list[VersionedRecord]:

@@ -1,4 +1,4 @@
-"""The window store: per window start an overlay of uncommitted writes and a cache, over committed bytes by segment."""
+"""The window store: an overlay of uncommitted writes and a cache per window start, over committed bytes by segment."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class LayeredWindowStore(SegmentedStore[Segments]):
 
     @property
     def segments(self) -> Segments:
-        """Retention and live segments, uncommitted writes included."""
+        """The retention and live segments, uncommitted writes included."""
         return self._segments
 
     @property
@@ -84,11 +84,11 @@ class LayeredWindowStore(SegmentedStore[Segments]):
         return unpack_values(self._read(keys, starts))
 
     def peek_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
-        """Works like :meth:`fetch_many`, but windows that expired since the last commit have their values."""
+        """Returns the same as :meth:`fetch_many`, also for windows that have expired since the last commit."""
         return unpack_values(self._read(keys, starts, also_expired=True))
 
     def keys_from(self, first_start: int) -> Iterator[tuple[bytes, int]]:
-        """(key, start) of the windows that start at or after ``first_start``, of expired ones as long as there are."""
+        """Yields (key, start) of the windows that start at or after ``first_start``; expired ones while stored."""
         for key, start, _, _ in self._between(max(first_start, 0), self._segments.observed_stream_time):
             yield key, start
 
@@ -125,7 +125,7 @@ class LayeredWindowStore(SegmentedStore[Segments]):
         return expired
 
     def fetch(self, key: bytes, from_start: int, to_start: int) -> Iterator[tuple[int, bytes, int]]:
-        """(start, value, timestamp) of the windows of one key, by start, both ends included."""
+        """Yields (start, value, timestamp) of the windows of one key, by start, both ends included."""
         first = max(from_start, self._segments.first_readable_start, 0)
         last = min(to_start, self._segments.observed_stream_time)
         if last < first:
@@ -146,7 +146,7 @@ class LayeredWindowStore(SegmentedStore[Segments]):
                     yield window_start(local_key), *unpack_value(packed)
 
     def fetch_all(self, from_start: int, to_start: int) -> Iterator[tuple[bytes, int, bytes, int]]:
-        """(key, start, value, timestamp) of the windows that start in the range, by segment, key and start."""
+        """Yields (key, start, value, timestamp) of the windows that start in the range, by segment, key and start."""
         first = max(from_start, self._segments.first_readable_start, 0)
         return self._between(first, min(to_start, self._segments.observed_stream_time))
 
@@ -171,19 +171,19 @@ class LayeredWindowStore(SegmentedStore[Segments]):
                 yield local_key[SEGMENT_BYTES:-WINDOW_SUFFIX_BYTES], start, *unpack_value(packed)
 
     def all(self) -> Iterator[tuple[bytes, int, bytes, int]]:
-        """Everything that has not expired, by segment, key and start."""
+        """Yields (key, start, value, timestamp) of all unexpired windows, by segment, key and start."""
         return self.fetch_all(0, _MAX_START)
 
     def approximate_num_entries(self) -> int:
-        """About how many (key, start) pairs there are; uncommitted writes count as new ones."""
+        """Returns the approximate number of (key, start) pairs; uncommitted writes count as new ones."""
         return self._committed.size()[0] + sum(map(len, self._overlay.values()))
 
     def uncommitted_bytes(self) -> int:
-        """Keys, without their windows, and values of the overlay, bytes."""
+        """Returns the bytes of the overlay's keys, without their windows, and values."""
         return sum(map(packed_bytes, self._overlay.values()))
 
     def stage(self, batch: Any) -> bytes | None:
-        """Adds the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
+        """Adds the overlay and the deletion of expired segments to a commit; returns the metadata if it changed."""
         expired = self._segments.expired_range()
         if expired is not None:
             self._committed.stage_delete_range(batch, *expired)
@@ -199,7 +199,7 @@ class LayeredWindowStore(SegmentedStore[Segments]):
         return self._metadata()
 
     def committed(self) -> None:
-        """The commit succeeded: the overlay is committed data now."""
+        """Makes the overlay committed data, after the commit has succeeded."""
         self._committed.apply_staged()
         newest_before = self._committed_segments.observed_stream_time
         self._settle()
@@ -210,14 +210,14 @@ class LayeredWindowStore(SegmentedStore[Segments]):
         self._cache.shrink()
 
     def rollback(self) -> None:
-        """Discards what was not committed."""
+        """Discards the uncommitted writes."""
         super().rollback()
         self._overlay = {}
 
     def stage_restored(
         self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array
     ) -> tuple[int, bytes | None]:
-        """Adds changelog records to a commit without overlay and logging.
+        """Adds changelog records to a commit, without overlay and logging.
 
         Returns:
             how many were taken (records of expired windows are skipped), and metadata to keep if it changed.
@@ -238,7 +238,7 @@ class LayeredWindowStore(SegmentedStore[Segments]):
         return len(keys), self.stage(batch)
 
     def _read(self, keys: list[bytes], starts: Int64Array, *, also_expired: bool = False) -> list[Packed]:
-        """Local values: from the overlay, else the cache, else the bytes store."""
+        """Returns local values: from the overlay, else the cache, else the bytes store."""
         self._metrics.gets += len(keys)
         distinct, inverse = distinct_starts(starts)
         lookups = [self._lookup(start, also_expired=also_expired) for start in distinct]
@@ -272,7 +272,7 @@ class LayeredWindowStore(SegmentedStore[Segments]):
         return found
 
     def _lookup(self, start: int, *, also_expired: bool) -> tuple[dict[bytes, Packed], dict[bytes, Packed], Any]:
-        """Where to look for keys of a window: first and second table, and what a miss in the first one means."""
+        """Returns the tables to read a window's keys from, first and second, and what a miss in the first one means."""
         if start < self._segments.first_readable_start and not also_expired:
             return _NOTHING, _NOTHING, None
         written = self._overlay.get(start)

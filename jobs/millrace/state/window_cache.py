@@ -1,4 +1,4 @@
-"""A bounded cache of committed windows: one dictionary per window start, dropped whole, oldest window first."""
+"""A bounded cache of committed windows: one dictionary per window start, dropped as a whole, oldest window first."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class WindowCache:
         self._estimates: dict[int, int] = {}
 
     def window(self, start: int) -> dict[bytes, Packed] | None:
-        """Returns the cached content of a window."""
+        """Returns the cached content of a window; ``None`` if there is none."""
         return self._windows.get(start)
 
     def is_complete(self, start: int) -> bool:
-        """Returns whether a key that :meth:`window` does not have is nowhere."""
+        """Returns whether a key that :meth:`window` does not have does not exist."""
         return start in self._complete
 
     def merge(self, start: int, table: dict[bytes, Packed], *, complete: bool) -> None:
-        """Remembers committed values of one window; the table may be kept.
+        """Adds committed values of one window; the cache may keep ``table`` itself.
 
         Args:
             start: start of the window.
@@ -52,7 +52,7 @@ class WindowCache:
         self._estimates[start] = self._estimates.get(start, 0) + table_bytes(table)
 
     def add(self, start: int, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
-        """Remembers values that were read."""
+        """Adds values that were read."""
         self.merge(start, dict(zip(keys, values, strict=True)), complete=False)
 
     def expire(self, first_start: int) -> None:
@@ -61,7 +61,7 @@ class WindowCache:
             self._drop(start)
 
     def shrink(self) -> None:
-        """Drops the oldest windows until the budget is kept."""
+        """Drops the oldest windows until the rest fits into the budget."""
         if sum(self._estimates.values()) <= self._budget:
             return
         # Overwritten entries were counted twice: count again before dropping anything.

@@ -1,1 +1,1 @@
-"""The driver's coordinator of stream threads: who has which task, and what threads are asked to do."""
+"""The driver's coordinator of stream threads: the assignment of tasks, and the commands to threads."""

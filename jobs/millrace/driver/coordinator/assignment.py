@@ -1,4 +1,4 @@
-"""Which stream thread has which task: pure functions of what there is.
+"""The assignment of tasks to stream threads: pure functions of the tasks, the threads and their state.
 
 Every task goes to exactly one thread. The numbers of tasks of any two threads differ by one at most. Under that, as few
 tasks move as possible, and one that has no thread goes where its state is: open in the thread's process, or on the disk
@@ -29,7 +29,7 @@ LOAD_TOLERANCE = 0.25
 
 @dataclass(frozen=True)
 class Candidate:
-    """A thread that tasks can be given to.
+    """A thread to which tasks can be assigned.
 
     Args:
         thread: its name.
@@ -40,7 +40,7 @@ class Candidate:
     held: Mapping[str, HeldTask] = field(default_factory=dict)
 
     def rank(self, task: str) -> Rank:
-        """Returns how near the state of a task is; greater is nearer."""
+        """Returns how close the thread's state of a task is to the newest; greater is closer."""
         held = self.held.get(task)
         if held is None:
             return _NOTHING
@@ -52,7 +52,7 @@ def assign(
     candidates: Sequence[Candidate],
     current: Mapping[str, str],
 ) -> dict[str, str]:
-    """Gives every task to one thread.
+    """Assigns every task to one thread.
 
     Args:
         tasks: measured load of each task, as a part of a thread's time; 0 where nothing is known.
@@ -81,13 +81,13 @@ def assign(
 def exchange_for_load(
     loads: Mapping[str, float], assigned: Mapping[str, str], candidates: Sequence[Candidate]
 ) -> dict[str, str]:
-    """Finds the one exchange, or move, that evens out the load most, where it is uneven.
+    """Returns the one move, or exchange of two tasks, that evens out an uneven load most.
 
     Numbers of tasks differ by one at most afterwards too.
 
     Args:
         loads: measured load of each task, as a part of a thread's time.
-        assigned: thread of each task, as :func:`assign` gives them.
+        assigned: thread of each task, as returned by :func:`assign`.
         candidates: the threads.
 
     Returns:
@@ -126,7 +126,7 @@ def exchange_for_load(
 def _having(
     tasks: Mapping[str, float], by_name: Mapping[str, Candidate], current: Mapping[str, str]
 ) -> dict[str, list[str]]:
-    """What each thread has: its tasks, and those that are open in its process and that no other thread has."""
+    """Returns the tasks of each thread: those assigned to it, and unassigned ones that are open in its process."""
     having: dict[str, list[str]] = {name: [] for name in by_name}
     for task in sorted(tasks):
         owner = current.get(task)
@@ -139,7 +139,7 @@ def _having(
 
 
 def _by_need(name: str, tasks: Sequence[str], by_name: Mapping[str, Candidate]) -> list[str]:
-    """Orders a thread's tasks; the last are given away first: a part of each sub-topology, with state elsewhere."""
+    """Orders a thread's tasks. Those to give away come last: a part of each sub-topology, with state elsewhere."""
 
     def elsewhere(task: str) -> Rank:
         return max((each.rank(task) for other, each in by_name.items() if other != name), default=_NOTHING)
@@ -158,7 +158,7 @@ def _assign_remaining(
     least: int,
     more: int,
 ) -> None:
-    """Give the tasks that have no thread to those with room, nearest state first, the heaviest before the others.
+    """Assigns the remaining tasks to threads with room: those with the closest state first, then the heaviest.
 
     A thread has room for ``least`` tasks, and ``more`` of them for one beyond.
     """
@@ -192,7 +192,7 @@ def _assign_remaining(
 
 
 def _nearest(ranks: Sequence[Rank]) -> tuple[int, int, int, int]:
-    """Orders tasks by the nearest of their states, then by how few threads have any."""
+    """Returns a sort key: tasks with the closest state first, then those of which the fewest threads have any state."""
     is_open, position, kind = max(ranks)
     return -is_open, -position, -kind, sum(rank > _NOTHING for rank in ranks)
 

@@ -1,4 +1,4 @@
-"""What threads were asked to do with tasks, and what came of it."""
+"""Commands to threads about their tasks, and the outcomes of these commands."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class _Pending:
 
 
 class Commands:
-    """The commands that were given. Each has its outcome once all threads have answered, or are gone."""
+    """The commands that were sent. Each has its outcome once all threads have answered or are gone."""
 
     def __init__(self) -> None:
         self._numbers = 0
         self._pending: dict[int, _Pending] = {}
 
     def begin(self, unanswered: Mapping[int, tuple[str, ...]], without_thread: list[str]) -> int:
-        """Notes a command.
+        """Records a command.
 
         Args:
             unanswered: the tasks by the connections whose answers are awaited.
@@ -54,7 +54,7 @@ class Commands:
         return self._numbers
 
     def answered(self, connection: int, answer: Answer) -> None:
-        """Takes an answer. One that is not awaited, or not any more, is ignored."""
+        """Records an answer; ignores one that is not expected, or no longer."""
         pending = self._pending.get(answer.command)
         if pending is None or pending.unanswered.pop(connection, None) is None:
             return
@@ -65,19 +65,19 @@ class Commands:
             pending.error = pending.error or _absent(answer.missing, "their thread had handed them over")
 
     def connection_ended(self, connection: int) -> None:
-        """Notes that nothing more comes from a thread."""
+        """Records that a thread sends no further answers."""
         for pending in self._pending.values():
             tasks = pending.unanswered.pop(connection, ())
             if tasks:
                 pending.error = pending.error or _absent(tasks, "their thread went away")
 
     def outcome(self, number: int) -> Outcome | None:
-        """Returns what came of a command; ``None`` while answers are awaited."""
+        """Returns the outcome of a command; ``None`` until all answers are there."""
         pending = self._pending[number]
         return None if pending.unanswered else Outcome(pending.answers, pending.error)
 
     def end(self, number: int) -> tuple[str, ...]:
-        """Ends the wait for a command, and returns the tasks whose answers are missing."""
+        """Discards a command, and returns the tasks whose answers are missing."""
         pending = self._pending.pop(number)
         return tuple(task for tasks in pending.unanswered.values() for task in tasks)
 

@@ -1,4 +1,4 @@
-"""Who has which task: a state machine without sockets. Events go in, effects come out.
+"""The coordinator's state machine, without sockets: it takes events, and returns the effects that they should have.
 
 * A task has one thread at most: it is given to another one only once its thread has been seen to release it, or that
   thread can commit nothing of it any more: its process is gone, its transactional id was taken over, or, where there is
@@ -49,7 +49,7 @@ class CoordinatorSettings:
         fences: whether tasks have transactional ids, which can be taken over.
         join_wait_s: how long the first thread of an epoch waits for the others, seconds.
         lease_s: how long a thread may process after its last message that was seen, seconds.
-        hand_over_limit_s: how long a thread may take to follow an ``Assign``, with what it had begun, seconds. Kafka's
+        hand_over_limit_s: how long a thread may take to apply an ``Assign``, after its running work, seconds. Kafka's
             ``max.poll.interval.ms`` says the same of a consumer.
         resend_s: after how long an ``Assign`` that a thread does not know is sent again, seconds.
         most_moves: most tasks that are on their way between threads.
@@ -77,7 +77,7 @@ class _Task:
 
 
 class Coordinator:
-    """The assignment of an application's tasks to the stream threads that there are. Not for several threads at once.
+    """The assignment of an application's tasks to its connected stream threads. Not thread-safe.
 
     Args:
         settings: how it behaves.
@@ -103,14 +103,14 @@ class Coordinator:
         self._log = _log.bind(application=settings.application)
 
     def take_effects(self) -> list[Effect]:
-        """Gives what is to be done, in order, once."""
+        """Returns the effects since the last call, in order, and clears them."""
         taken, self._effects = self._effects, []
         return taken
 
     # Tasks and epochs
 
     def add_tasks(self, plans: Mapping[str, str], *, paused: bool = False, has_copies: bool = False) -> None:
-        """Has tasks processed, or again, or by another plan.
+        """Adds tasks to process, or replaces their plans and lets failed ones run again.
 
         Args:
             plans: digest of each task's plan.
@@ -121,25 +121,25 @@ class Coordinator:
         self._reconcile()
 
     def remove_tasks(self, tasks: Collection[str]) -> None:
-        """Has tasks handed over by their threads, and given to none."""
+        """Removes tasks: their threads hand them over, and no other thread gets them."""
         for task in tasks:
             self._tasks.pop(task, None)
         self._reconcile()
 
     def set_paused(self, tasks: Collection[str], *, paused: bool) -> None:
-        """Has tasks stop behind their next commit, or go on."""
+        """Makes tasks pause after their next commit, or resume."""
         for task in tasks:
             if task in self._tasks:
                 self._tasks[task].paused = paused
         self._reconcile()
 
     def not_paused(self, tasks: Collection[str]) -> list[str]:
-        """Returns those of some paused tasks that may be in a batch yet; one that failed is in none."""
+        """Returns the paused tasks that may still be inside a batch, without failed ones."""
         failed = {task for task, each in self._tasks.items() if each.failed}
         return self.members.not_paused(set(tasks) - failed)
 
     def begin_epoch(self, slots: int, *, awaited: int | None = None) -> int:
-        """Returns the Spark tasks of an epoch are about to be launched; threads of older ones are told to leave.
+        """Begins an epoch, whose Spark tasks are launched next, and tells the threads of older epochs to leave.
 
         Args:
             slots: how many threads there are to be.
@@ -156,7 +156,7 @@ class Coordinator:
         return self._epochs
 
     def end_epoch(self, reason: str) -> None:
-        """Has all threads commit and leave."""
+        """Makes all threads commit and leave."""
         if self._epoch is not None:
             self._epoch.is_over = True
         for member in self._members:
@@ -165,7 +165,7 @@ class Coordinator:
     # Events
 
     def joined(self, connection: int, hello: Hello) -> None:
-        """Takes a thread that has connected."""
+        """Adds a thread that has connected."""
         now = self._clock()
         for older in self._members:
             if older.thread == hello.thread:
@@ -187,7 +187,7 @@ class Coordinator:
         self._reconcile()
 
     def received(self, connection: int, message: FromThread) -> None:
-        """Takes a message of a thread; messages of a connection that has ended are ignored."""
+        """Handles a message of a thread; ignores it if the connection has ended."""
         member = self._members.get(connection)
         if member is None:
             return
@@ -203,7 +203,7 @@ class Coordinator:
         self._reconcile()
 
     def left(self, connection: int, reason: str) -> None:
-        """Takes the end of a connection. A thread that has not said goodbye may still process."""
+        """Removes the thread of an ended connection. Without a goodbye it may still process."""
         member = self._members.get(connection)
         if member is not None:
             self._log.warning("connection of a stream thread ended", thread=member.thread, reason=reason)
@@ -211,23 +211,23 @@ class Coordinator:
         self._reconcile()
 
     def process_ended(self, thread: str) -> None:
-        """Takes the certain end of a thread's process."""
+        """Handles that a thread's process has certainly ended."""
         self._lost.free_process(thread)
         self._reconcile()
 
     def fenced(self, tasks: Collection[str]) -> None:
-        """Notes that the former threads of tasks can commit nothing more of them."""
+        """Handles that the former threads of tasks can no longer commit anything for them."""
         self._lost.free(tasks)
         for task in tasks:
             self._holders.pop(task, None)
         self._reconcile()
 
     def not_fenced(self, tasks: Collection[str], reason: str) -> None:
-        """Notes that this could not be seen to for now; it is tried again."""
+        """Handles that a fence failed for now; it is tried again."""
         self._lost.try_again(tasks, now=self._clock(), reason=reason)
 
     def tick(self) -> None:
-        """Sees what the time has made due; about every second."""
+        """Handles what has become due; called about once a second."""
         now = self._clock()
         self._effects += self._lost.due(now)
         for member in self._members:
@@ -240,11 +240,11 @@ class Coordinator:
     # Commands
 
     def act(self, action: str, arguments: Mapping[str, object], tasks: Collection[str]) -> int:
-        """Has something done with tasks between two of their commits; gives the number of the command."""
+        """Makes tasks execute an action between two of their commits; returns the number of the command."""
         return self._ask(tasks, lambda number, part: Act(number, action, arguments, part))
 
     def commit_now(self, tasks: Collection[str]) -> int:
-        """Has tasks commit what they have processed; gives the number of the command."""
+        """Makes tasks commit what they have processed; returns the number of the command."""
         return self._ask(tasks, CommitNow)
 
     def _ask(self, tasks: Collection[str], message: Callable[[int, tuple[str, ...]], FromDriver]) -> int:
@@ -254,37 +254,37 @@ class Coordinator:
         return number
 
     def outcome(self, command: int) -> Outcome | None:
-        """Returns what came of a command; ``None`` while answers are awaited."""
+        """Returns the outcome of a command; ``None`` until all answers are there."""
         return self._commands.outcome(command)
 
     def end_command(self, command: int) -> tuple[str, ...]:
-        """Ends the wait for a command, and returns the tasks whose answers are missing."""
+        """Discards a command, and returns the tasks whose answers are missing."""
         return self._commands.end(command)
 
     # What is known
 
     @property
     def members(self) -> Members:
-        """The threads; not to be changed."""
+        """The connected threads; not to be changed."""
         return self._members
 
     def still_with_threads(self, tasks: Collection[str]) -> list[str]:
-        """Returns the tasks that a thread has, or may have."""
+        """Returns the tasks that a thread has, or may still have."""
         return [task for task in sorted(tasks) if task in self._lost or self._members.owner(task) is not None]
 
     @property
     def wanted(self) -> int:
-        """How many threads there are to be; 0 before the first epoch."""
+        """The number of threads that the epoch should have; 0 before the first epoch."""
         return 0 if self._epoch is None else self._epoch.slots
 
     @property
     def shortage(self) -> str:
-        """That fewer threads have come than there are to be; empty where all have."""
+        """The message that fewer threads than wanted run; empty if all do."""
         return "" if self._epoch is None else self._epoch.shortage(len(self._members.working()))
 
     @property
     def reason(self) -> str:
-        """Why tasks are without a thread; empty where none is."""
+        """The reason why tasks have no thread; empty if all have one."""
         missing = [task for task, each in self._tasks.items() if not each.failed]
         missing = self._members.without_owner(missing)
         if not missing:
@@ -317,7 +317,7 @@ class Coordinator:
         self._effects.append(Heard(member.hello, report))
 
     def _intrudes(self, member: Member, tasks: list[str]) -> None:
-        """A thread has tasks that it was not given: nothing of what it says can be relied on."""
+        """Fences a thread that reports tasks it was not given, since none of its reports can be trusted."""
         self._log.error("stream thread has tasks that it was not given: fenced", thread=member.thread, tasks=tasks)
         self._effects.append(Close(member.connection, "it has tasks that it was not given", at_once=True))
         # One with another thread was fenced, or is, when that thread opened it.
@@ -383,7 +383,7 @@ class Coordinator:
             self._send_assignment(member)
 
     def _wanted(self) -> tuple[dict[str, float], dict[str, str]]:
-        """The load of each task that is to be processed, and the thread that it has or is on its way to."""
+        """Returns the load of each task that should be processed, and the thread that has it or gets it next."""
         tasks = {task: self._loads.of(task) for task, each in self._tasks.items() if not each.failed}
         owners = {task: each.thread for each in self._members.working() for task in each.grants if task in tasks}
         working = {each.thread for each in self._members.working()}
@@ -431,14 +431,14 @@ class Coordinator:
             member.standbys = frozenset(task for task, names in assigned.items() if name in names)
 
     def _disk_of(self, task: str, working: Mapping[str, Member]) -> Disk | None:
-        """The disk of the thread that has a task, or is to have it next."""
+        """Returns the disk of the thread that has a task, or gets it next."""
         owner = self._members.owner(task)
         if (bound := working.get(self._bound_for.get(task, ""))) is not None:
             owner = bound if owner is None else owner
         return None if owner is None else owner.hello.disk
 
     def _moving(self) -> int:
-        """How many tasks are on their way between threads."""
+        """Returns the number of tasks that are moving between threads."""
         return sum(
             grant.leaving_since is not None or grant.was_moved
             for each in self._members
@@ -446,7 +446,7 @@ class Coordinator:
         )
 
     def _exchange(self) -> None:
-        """Moves one task, or exchanges two, where the load is uneven and nothing else is on its way."""
+        """Moves one task, or exchanges two, if the load is uneven and no other task is moving."""
         tasks, current = self._wanted()
         if self._moving() or self._lost or not self._assigns_tasks() or current.keys() != tasks.keys():
             return

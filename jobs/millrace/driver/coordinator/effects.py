@@ -1,4 +1,4 @@
-"""What the coordinator wants done: it has no sockets, no broker and no threads of its own."""
+"""The effects of the coordinator's state machine, which has no sockets, no broker and no threads of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from millrace.spark.stream_threads.messages import FromDriver, Hello, Report
 
 @dataclass(frozen=True)
 class Send:
-    """Send a message to a thread.
+    """A message that should be sent to a thread.
 
     Args:
         connection: number of its connection.
@@ -23,12 +23,12 @@ class Send:
 
 @dataclass(frozen=True)
 class Close:
-    """End a connection.
+    """A connection that should be closed.
 
     Args:
         connection: its number.
         reason: why.
-        at_once: not behind what was sent, since the thread may not read any more.
+        at_once: without sending queued messages first, since the thread may not read any more.
     """
 
     connection: int
@@ -38,9 +38,9 @@ class Close:
 
 @dataclass(frozen=True)
 class Fence:
-    """See to it that a thread commits nothing of tasks any more, then call ``fenced`` or ``not_fenced``.
+    """A thread that should be fenced from some tasks; ``fenced`` or ``not_fenced`` is called afterwards.
 
-    Its process has ended, or the transactional ids of the tasks are taken over.
+    It is fenced once its process has ended, or the transactional ids of the tasks were taken over.
 
     Args:
         tasks: names of the tasks.
@@ -53,7 +53,7 @@ class Fence:
 
 @dataclass(frozen=True)
 class CheckDead:
-    """See whether a thread's process is gone, as far as that shows from here, and call ``process_ended`` if it is.
+    """A thread whose process should be checked; ``process_ended`` is called if it is known to have ended.
 
     Args:
         hello: who it is.
@@ -64,7 +64,7 @@ class CheckDead:
 
 @dataclass(frozen=True)
 class TaskFailed:
-    """A task failed for good, as far as its thread is concerned; it has no thread until it is given again.
+    """A task that failed for good on its thread; it has no thread until it is added again.
 
     Args:
         task: its name.
@@ -77,7 +77,7 @@ class TaskFailed:
 
 @dataclass(frozen=True)
 class Heard:
-    """A report that counts.
+    """A report that was accepted.
 
     Args:
         hello: whose.

@@ -1,4 +1,4 @@
-"""One epoch: for which threads the coordinator waits before it gives tasks away."""
+"""One epoch of stream threads: how long the coordinator waits for its threads before it assigns tasks."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Epoch:
             self._waits_until = now + self._wait_s
 
     def left(self, now: float, *, remaining: int) -> None:
-        """Removes a thread; a replacement is waited for, unless one is waited for already."""
+        """Removes a thread, and begins to wait for its replacement unless a wait is in progress."""
         if not remaining:
             self._waits_until = None
         elif self._waits_until is not None and now >= self._waits_until:
             self._waits_until = now + self._wait_s
 
     def assigns_tasks(self, now: float, threads: int) -> bool:
-        """Returns whether tasks without a thread are given to those that are there."""
+        """Returns whether tasks without a thread should be assigned to the connected threads now."""
         if self.is_over or not threads or self._waits_until is None:
             return False
         if threads >= self._awaited:
@@ -56,7 +56,7 @@ class Epoch:
         return True
 
     def shortage(self, threads: int) -> str:
-        """Returns that fewer threads run than wanted; empty where all do."""
+        """Returns a message if fewer threads than wanted run; empty if all do."""
         if threads >= self.slots:
             return ""
         return (

@@ -1,4 +1,4 @@
-"""How much of a thread's time each task takes."""
+"""The load of each task: the share of its thread's time that it takes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Loads:
         return self._loads.get(task, 0.0)
 
     def discard(self, task: str) -> None:
-        """Notes that a thread has released a task: the next one begins to count at 0. The load stays known."""
+        """Records that a thread has released a task, whose next thread counts from 0. The load stays known."""
         self._busy.pop(task, None)
 
     def is_due(self, now: float) -> bool:
@@ -36,7 +36,7 @@ class Loads:
         return now - self._measured_at >= self._interval_s
 
     def measure(self, now: float, members: Iterable[Member]) -> None:
-        """Takes what threads have said into account."""
+        """Updates the loads from the threads' last reports."""
         elapsed = now - (self._measured_at if self._measured_at is not None else now)
         self._measured_at = now
         for member in members:

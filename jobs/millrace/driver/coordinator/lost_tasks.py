@@ -1,4 +1,4 @@
-"""Tasks whose thread went away without a goodbye, until it is sure that it commits nothing of them any more."""
+"""Lost tasks: their thread left without a goodbye, and may still commit for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Lost:
 
 
 class LostTasks:
-    """The lost tasks.
+    """The tasks that are lost, and the fences or leases after which they are free.
 
     Args:
         fences: whether tasks have transactional ids, which can be taken over.
@@ -41,37 +41,37 @@ class LostTasks:
         return len(self._tasks)
 
     def add(self, tasks: Collection[str], hello: Hello, *, now: float, reason: str) -> None:
-        """Adds the tasks of a thread that has left, or of one that had lost tasks.
+        """Adds the tasks of a thread that has left, or of one whose tasks were lost already.
 
-        What is being fenced is not fenced once more: that would hit who has it once the first fence has ended, and an
-        id that a thread took meanwhile is taken over when the next one opens the task.
+        A task that is being fenced is not fenced again: that would hit its thread after the first fence has ended, and
+        an id that a thread took meanwhile is taken over when the next one opens the task.
         """
         for task in tasks:
             is_being_fenced = task in self._tasks and self._tasks[task].is_being_fenced
             self._tasks[task] = _Lost(hello, now, reason, is_being_fenced)
 
     def free_process(self, thread: str) -> None:
-        """Notes that a thread has certainly ended.
+        """Removes the tasks of a thread that has certainly ended, unless they are being fenced.
 
-        Fencing waits for that: else it would hit the next thread of the task.
+        Those stay lost until their fence has ended: else it would hit the next thread of the task.
         """
         self._tasks = {
             task: lost for task, lost in self._tasks.items() if lost.is_being_fenced or lost.hello.thread != thread
         }
 
     def free(self, tasks: Collection[str]) -> None:
-        """Notes that the threads of tasks can commit nothing of them any more."""
+        """Removes tasks whose former threads can no longer commit anything for them."""
         for task in tasks:
             self._tasks.pop(task, None)
 
     def try_again(self, tasks: Collection[str], *, now: float, reason: str) -> None:
-        """Notes that this could not be seen to for now."""
+        """Records that a fence failed for now, and when to try again."""
         for task in tasks:
             if (lost := self._tasks.get(task)) is not None:
                 lost.is_being_fenced, lost.recheck_at, lost.reason = False, now + RECHECK_S, reason
 
     def due(self, now: float) -> list[Fence | CheckDead]:
-        """Returns what is to be done now to free them; those whose lease has ended are free."""
+        """Returns the effects that are due now to free the tasks; removes tasks whose lease has ended."""
         by_thread: dict[str, list[str]] = {}
         for task, lost in sorted(self._tasks.items()):
             if not self._fences and now >= lost.since + self._lease_s:
@@ -85,7 +85,7 @@ class LostTasks:
 
     @property
     def reason(self) -> str:
-        """What is waited for; empty where nothing is."""
+        """The condition under which a lost task becomes free; empty if no task is lost."""
         if not self._tasks:
             return ""
         task, lost = min(self._tasks.items())

@@ -1,4 +1,4 @@
-"""The stream threads that the coordinator knows, and what it believes that each of them has."""
+"""The connected stream threads, and what the coordinator knows of their tasks."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ TIMING_S = 30.0
 
 @dataclass
 class Grant:
-    """A task that a thread was given and has not been seen to release.
+    """A task that was given to a thread, which is not known to have released it.
 
     Args:
         plan: digest of the plan that it is to be processed by.
-        paused: whether it is to stop behind its next commit.
+        paused: whether it should pause after its next commit.
         generation: of the last ``Assign`` that had it; ``None`` until one is sent.
         paused_generation: of the ``Assign`` that had ``paused`` first; ``None`` until that is sent.
         is_stale: whether what the thread's process holds open of it is out of date.
         was_moved: whether it had another thread before, so that it counts among the moves until it is open.
-        leaving_since: when the thread was told to hand it over.
+        leaving_since: when the thread was asked to hand it over; ``None`` if it was not.
         report: what the thread said of it last.
     """
 
@@ -53,7 +53,7 @@ class Grant:
         return self.report is not None and self.report.state in (TaskState.RUNNING, TaskState.PAUSED)
 
     def is_known_at(self, generation: int) -> bool:
-        """Returns whether a thread that follows an ``Assign`` knows all that was said of it.
+        """Returns whether a thread that has applied the ``Assign`` of a generation knows of this task.
 
         One that does not may have dropped the task, and still open it for an ``Assign`` that is on its way.
         """
@@ -62,7 +62,7 @@ class Grant:
 
 @dataclass
 class Member:
-    """A thread on one connection.
+    """A stream thread on one connection.
 
     Args:
         connection: number of the connection.
@@ -76,7 +76,7 @@ class Member:
         resent_at: when it was sent last.
         applied: generation that it follows, as it says.
         sequence: number of its last report.
-        ending_since: when it was told to leave.
+        ending_since: when it was asked to leave; ``None`` if it was not.
         timings: what it spends its time on, and when it said so: the last one, and one from a while before.
     """
 
@@ -100,7 +100,7 @@ class Member:
         return self.hello.thread
 
     def candidate(self, holders: Mapping[str, str]) -> Candidate:
-        """Returns the thread as one that tasks can be given to.
+        """Returns the thread as a candidate for the assignment of tasks.
 
         Args:
             holders: the thread whose process had each task last: what another one holds open is only on its disk.
@@ -121,18 +121,18 @@ class Member:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it has not said that it follows the last ``Assign``."""
+        """Whether the thread has not yet confirmed the last ``Assign``."""
         return self.sent is not None and self.applied < self.sent.generation
 
     @property
     def waited_for_since(self) -> float | None:
-        """Since when something that it was told is not done, by the coordinator's clock; ``None`` where nothing is."""
+        """Time since which an order to the thread is unfinished, by the coordinator's clock; ``None`` if none is."""
         moments = [each.leaving_since for each in self.grants.values()]
         moments += [self.ending_since, self.sent_at if self.is_behind else None]
         return min((each for each in moments if each is not None), default=None)
 
     def next_assign(self, generation: int, wanted: Mapping[str, tuple[str, bool]]) -> Assign | None:
-        """Returns the ``Assign`` that says what is not said yet; ``None`` where nothing is.
+        """Returns the next ``Assign`` to send; ``None`` if the last one is still true.
 
         Args:
             generation: its number.
@@ -160,12 +160,12 @@ class Member:
         return Assign(generation, tasks, standbys)
 
     def released_by(self, report: Report) -> list[str]:
-        """Returns the tasks that a report shows as released: those that it must know of by then, and does not have."""
+        """Returns the tasks that a report shows as released: absent from it, although the thread knows of them."""
         has = {each.task for each in report.tasks}
         return [task for task, grant in self.grants.items() if task not in has and grant.is_known_at(report.generation)]
 
     def has_paused(self, task: str) -> bool:
-        """Returns whether a task is known to have stopped behind a commit, since it was told to."""
+        """Returns whether a task is known to have paused after a commit, as its thread was asked to."""
         grant = self.grants.get(task)
         return (
             grant is not None
@@ -177,7 +177,7 @@ class Member:
         )
 
     def note_timing(self, now: float, timing: ThreadTiming) -> None:
-        """Takes what the thread spends its time on; keeps that of the last half minute."""
+        """Records the thread's timing, and discards what is older than half a minute."""
         self.timings.append((now, timing))
         while len(self.timings) > 2 and self.timings[1][0] <= now - TIMING_S:
             del self.timings[0]
@@ -208,17 +208,17 @@ class Members:
         self._by_connection.pop(connection, None)
 
     def working(self) -> list[Member]:
-        """Returns the threads that may be given tasks."""
+        """Returns the threads to which tasks may be given."""
         return [each for each in self if each.ending_since is None]
 
     def owner(self, task: str) -> Member | None:
-        """Returns the thread that has a task, or is to hand it over."""
+        """Returns the thread that has a task, even if it is to hand it over."""
         return next((each for each in self if task in each.grants), None)
 
     def by_connection(self, tasks: Collection[str]) -> tuple[dict[int, tuple[str, ...]], list[str]]:
-        """Returns the tasks by the connections of the threads that have them and keep them.
+        """Returns the tasks by the connections of the threads that have and keep them.
 
-        It also returns the tasks that no thread has so.
+        It also returns the other tasks.
         """
         found: dict[int, tuple[str, ...]] = {}
         absent = []
@@ -231,7 +231,7 @@ class Members:
         return found, absent
 
     def not_paused(self, tasks: Collection[str]) -> list[str]:
-        """Returns the tasks that are not known to have stopped behind a commit."""
+        """Returns the tasks that are not known to have paused after a commit."""
         return [task for task in sorted(tasks) if not any(each.has_paused(task) for each in self)]
 
     def not_open(self, tasks: Collection[str]) -> list[str]:

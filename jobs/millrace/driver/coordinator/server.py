@@ -1,4 +1,4 @@
-"""Where stream threads connect to: the coordinator's port."""
+"""The coordinator's port, to which stream threads connect."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ _log = structlog.get_logger(__name__)
 
 
 class ThreadEvents(Protocol):
-    """Takes what comes from stream threads, each connection's in order, from threads of the server."""
+    """A listener to the connections of stream threads: called by the server's threads, in order for each connection."""
 
     def joined(self, connection: int, hello: Hello) -> None:
-        """A thread has shown the token, and was welcomed."""
+        """Handles that a thread has authenticated itself with the token, and was welcomed."""
 
     def received(self, connection: int, message: FromThread) -> None:
-        """It has said something."""
+        """Handles a message of the thread."""
 
     def left(self, connection: int, reason: str) -> None:
-        """Its connection has ended; nothing else comes of it."""
+        """Handles the end of a thread's connection; no message follows."""
 
 
 class CoordinatorServer:
-    """Listens for stream threads, and has a connection to each.
+    """A server to which stream threads connect.
 
     Args:
         bind: the address that is listened on.
@@ -99,18 +99,18 @@ class CoordinatorServer:
 
     @property
     def address(self) -> str:
-        """``host:port`` for workers."""
+        """``host:port`` to which workers connect."""
         return f"{self._host}:{self._listener.getsockname()[1]}"
 
     def send(self, connection: int, message: FromDriver) -> None:
-        """Sends a message to a thread; returns at once. To a connection that has ended it goes nowhere."""
+        """Sends a message to a thread; returns at once. Drops it if the connection has ended."""
         with self._guard:
             conversation = self._conversations.get(connection)
         if conversation is not None:
             conversation.send(message)
 
     def close_connection(self, connection: int, reason: str) -> None:
-        """Ends a thread's connection behind what was sent; ``left`` comes of it."""
+        """Closes a thread's connection after the messages already sent; ``left`` is called then."""
         with self._guard:
             conversation = self._conversations.get(connection)
         if conversation is not None:
@@ -118,14 +118,14 @@ class CoordinatorServer:
             conversation.finish()
 
     def break_connection(self, connection: int, reason: str) -> None:
-        """Ends a thread's connection at once, for one that does not read; ``left`` comes of it."""
+        """Closes a connection at once, even if its thread does not read; ``left`` is called then."""
         with self._guard:
             conversation = self._conversations.get(connection)
         if conversation is not None:
             conversation.break_off(reason)
 
     def close(self) -> None:
-        """Stops listening and ends all connections. May be called more than once."""
+        """Stops listening and closes all connections. Idempotent."""
         with self._guard:
             self._ending.set()
             conversations = list(self._conversations.values())
@@ -227,7 +227,7 @@ def _readable(peer: tuple[object, ...]) -> str:
 
 
 def _listener(address: str, port: int, application: str) -> socket.socket:
-    """A listening socket; of a driver that was replaced a moment ago it waits for the port."""
+    """Returns a listening socket; waits while a driver that was just replaced still has the port."""
 
     def listen() -> socket.socket:
         family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]

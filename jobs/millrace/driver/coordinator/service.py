@@ -1,4 +1,4 @@
-"""The coordinator at work: its state machine between a server, a clock and a broker, for the threads of the driver."""
+"""The running coordinator: its state machine, connected to a server, a clock and a broker, for any driver thread."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _log = structlog.get_logger(__name__)
 
 
 class CoordinatorListener(Protocol):
-    """The listener to stream threads, called by threads of the coordinator; it must return soon."""
+    """A listener to stream threads, called by threads of the coordinator; it must return soon."""
 
     def heard(self, hello: Hello, report: Report) -> None:
-        """Takes a report of a thread."""
+        """Handles a report of a thread."""
 
     def task_failed(self, task: str, error: MillraceError) -> None:
-        """Takes the final failure of a task; it is given to no thread until it is added again."""
+        """Handles the final failure of a task, which no thread gets until it is added again."""
 
 
 class CoordinatorService:
-    """The service by which the stream threads that connect process an application's tasks. Any thread may call it.
+    """A coordinator that distributes an application's tasks over the stream threads that connect. Thread-safe.
 
     Args:
         settings: how it behaves.
@@ -53,7 +53,7 @@ class CoordinatorService:
         host: the name or address at which workers reach the driver.
         run: identifies the driver's run.
         fence: takes the transactional ids of tasks over, whose names it gets; raises where it could not.
-        listener: what is told.
+        listener: gets reports and failures of tasks.
 
     Raises:
         ConfigurationError: the address cannot be listened on.
@@ -93,11 +93,11 @@ class CoordinatorService:
 
     @property
     def address(self) -> str:
-        """``host:port`` for workers."""
+        """``host:port`` to which workers connect."""
         return self._server.address
 
     def close(self) -> None:
-        """Ends all connections; threads that had not left do nothing more. May be called more than once."""
+        """Closes all connections; threads that had not left process nothing more. Idempotent."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -108,34 +108,34 @@ class CoordinatorService:
     # Tasks and epochs
 
     def add_tasks(self, plans: Mapping[str, str], *, paused: bool = False, has_copies: bool = False) -> None:
-        """Has tasks processed, or again, or by another plan; see :meth:`Coordinator.add_tasks`."""
+        """Adds tasks to process, or replaces their plans; see :meth:`Coordinator.add_tasks`."""
         with self._working() as coordinator:
             coordinator.add_tasks(plans, paused=paused, has_copies=has_copies)
 
     def remove_tasks(self, tasks: Collection[str]) -> None:
-        """Has tasks handed over by their threads, and given to none."""
+        """Removes tasks: their threads hand them over, and no other thread gets them."""
         with self._working() as coordinator:
             coordinator.remove_tasks(tasks)
 
     def set_paused(self, tasks: Collection[str], *, paused: bool) -> None:
-        """Has tasks stop behind their next commit, or go on; returns at once."""
+        """Makes tasks pause after their next commit, or resume; returns at once."""
         with self._working() as coordinator:
             coordinator.set_paused(tasks, paused=paused)
 
     def begin_epoch(self, slots: int, *, awaited: int | None = None) -> int:
-        """Returns the Spark tasks of an epoch are about to be launched; see :meth:`Coordinator.begin_epoch`."""
+        """Begins an epoch, whose Spark tasks are launched next; see :meth:`Coordinator.begin_epoch`."""
         with self._working() as coordinator:
             return coordinator.begin_epoch(slots, awaited=awaited)
 
     def end_epoch(self, reason: str) -> None:
-        """Has all threads commit and leave; returns at once."""
+        """Makes all threads commit and leave; returns at once."""
         with self._working() as coordinator:
             coordinator.end_epoch(reason)
 
     # Waiting
 
     def wait_until_paused(self, tasks: Collection[str], *, timeout_s: float) -> None:
-        """Returns once tasks have stopped behind a commit, wherever they are.
+        """Returns once all tasks have paused after a commit.
 
         Raises:
             OperationError: not in time.
@@ -145,7 +145,7 @@ class CoordinatorService:
     def wait_until_open(
         self, tasks: Collection[str], *, timeout_s: float, or_until: Callable[[], bool] = lambda: False
     ) -> None:
-        """Returns once threads have tasks open, stores restored; or something else has come to pass.
+        """Returns once threads have opened the tasks and restored their stores, or once ``or_until`` returns true.
 
         Args:
             tasks: their names.
@@ -158,7 +158,7 @@ class CoordinatorService:
         self._wait(lambda known: [] if or_until() else known.members.not_open(tasks), timeout_s, "have not been opened")
 
     def wait_until_handed_over(self, tasks: Collection[str], *, timeout_s: float) -> None:
-        """Returns once no thread has tasks, after :meth:`remove_tasks`.
+        """Returns once no thread has the tasks any more, after :meth:`remove_tasks`.
 
         Raises:
             OperationError: not in time.
@@ -174,7 +174,7 @@ class CoordinatorService:
         self._wait(lambda known: [each.thread for each in known.members], timeout_s, "are still connected")
 
     def act(self, action: TaskAction, tasks: Collection[str], *, timeout_s: float) -> dict[str, Any]:
-        """Has something done with tasks between two of their commits.
+        """Makes tasks execute an action between two of their commits.
 
         Args:
             action: a registered one (:mod:`millrace.task.actions`).
@@ -192,7 +192,7 @@ class CoordinatorService:
         return self._command(lambda coordinator: coordinator.act(name, arguments, tasks), timeout_s)
 
     def commit_now(self, tasks: Collection[str], *, timeout_s: float) -> None:
-        """Has tasks commit what they have processed, and returns once they have.
+        """Makes tasks commit what they have processed, and returns once they have.
 
         Raises:
             OperationError: a task has no thread, or did not answer in time.
@@ -203,13 +203,13 @@ class CoordinatorService:
     # What is known
 
     def threads(self) -> tuple[ThreadStatus, ...]:
-        """Returns the threads that are connected."""
+        """Returns the status of each connected thread."""
         with self._changed:
             return thread_statuses(self._coordinator.members)
 
     @property
     def reason(self) -> str:
-        """Why tasks are without a thread; empty where none is."""
+        """The reason why tasks have no thread; empty if all have one."""
         with self._changed:
             reason = self._coordinator.reason
         # What a worker on another host must be able to reach.
@@ -217,30 +217,30 @@ class CoordinatorService:
 
     @property
     def shortage(self) -> str:
-        """Returns that fewer threads run than wanted; empty where all do."""
+        """The message that fewer threads than wanted run; empty if all do."""
         with self._changed:
             return self._coordinator.shortage
 
     @property
     def wanted(self) -> int:
-        """How many threads there are to be; 0 before the first epoch."""
+        """The number of threads that the epoch should have; 0 before the first epoch."""
         with self._changed:
             return self._coordinator.wanted
 
     # What comes from the server
 
     def joined(self, connection: int, hello: Hello) -> None:
-        """Works like :class:`~millrace.driver.coordinator.server.ThreadEvents`."""
+        """Adds a thread that has connected, see :meth:`Coordinator.joined`."""
         with self._working() as coordinator:
             coordinator.joined(connection, hello)
 
     def received(self, connection: int, message: FromThread) -> None:
-        """Works like :class:`~millrace.driver.coordinator.server.ThreadEvents`."""
+        """Handles a message of a thread, see :meth:`Coordinator.received`."""
         with self._working() as coordinator:
             coordinator.received(connection, message)
 
     def left(self, connection: int, reason: str) -> None:
-        """Works like :class:`~millrace.driver.coordinator.server.ThreadEvents`."""
+        """Removes the thread of an ended connection, see :meth:`Coordinator.left`."""
         with self._working() as coordinator:
             coordinator.left(connection, reason)
 
@@ -248,7 +248,7 @@ class CoordinatorService:
 
     @contextmanager
     def _working(self) -> Iterator[Coordinator]:
-        """Hold the state machine, then do what it wants done."""
+        """Locks the state machine while the body runs, then executes the effects."""
         later: list[Effect] = []
         with self._changed:
             try:
@@ -357,7 +357,7 @@ class CoordinatorService:
 
 
 def _has_ended(hello: Hello, *, within_s: float = 0.0) -> bool:
-    """Whether the process of a thread has certainly ended; that of another host never has."""
+    """Returns whether the process of a thread has certainly ended; ``False`` for one of another host."""
     if hello.host != socket.gethostname():
         return False
     return ProcessIdentity(hello.pid, hello.process_start).wait_until_gone(within_s)

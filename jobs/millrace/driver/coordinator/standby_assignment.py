@@ -1,4 +1,4 @@
-"""Which stream thread keeps a standby copy of which task: a pure function of what there is.
+"""The assignment of standby copies to stream threads: a pure function of tasks, threads and disks.
 
 A copy is of use on another disk than the task's, and than the task's other copies. Under that, copies stay where they
 are; a new one goes where most of the state is already, then to the thread that keeps fewest.

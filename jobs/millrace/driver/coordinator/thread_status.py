@@ -1,4 +1,4 @@
-"""What the coordinator knows of each stream thread, for status, page and metrics."""
+"""The status of each stream thread, for the application's status, the page and the metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.spark.stream_threads.messages import ThreadTiming
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadStatus:
-    """A stream thread.
+    """The status of a stream thread.
 
     Args:
         thread: ``host/pid``.
@@ -55,12 +55,12 @@ class ThreadStatus:
 
 
 def thread_statuses(members: Iterable[Member]) -> tuple[ThreadStatus, ...]:
-    """Describes the threads, by their slots."""
+    """Returns the status of each thread, in the order of their slots."""
     return tuple(_status(each) for each in sorted(members, key=lambda each: (each.hello.slot, each.connection)))
 
 
 def shown(status: ThreadStatus) -> StreamThreadStatus:
-    """Gives a thread the form that the application's status has."""
+    """Returns a thread's status in the form of the application's status."""
     return StreamThreadStatus(
         slot=status.slot,
         worker=status.thread,
@@ -80,7 +80,7 @@ def shown(status: ThreadStatus) -> StreamThreadStatus:
 
 
 def totals_of(status: ThreadStatus) -> StreamThreadTotals:
-    """Gives a thread the form that metrics have."""
+    """Returns a thread's status in the form of the metrics."""
     timing = status.timing
     return StreamThreadTotals(
         tasks=len(status.tasks),

@@ -1,1 +1,1 @@
-"""The driver's side of stream threads: one Spark query for the application, a face for each sub-topology."""
+"""The driver's side of stream threads: one Spark query for the application, a driver query for each sub-topology."""

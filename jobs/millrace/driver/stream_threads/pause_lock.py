@@ -1,4 +1,4 @@
-"""The lock of a sub-topology that stream threads execute: who holds it has all its tasks standing at a commit."""
+"""The lock of a sub-topology that stream threads execute: while it is held, all its tasks are paused after a commit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 
 class PauseLock:
-    """A lock that is held with tasks paused. The thread that holds it may take it again.
+    """A reentrant lock whose tasks are paused while it is held.
 
     Args:
-        pause: has the tasks stop behind their next commits; returns once they have, or, after the given seconds,
+        pause: makes the tasks pause after their next commits; returns once they have, or, after the given seconds,
             whether they have.
-        resume: has them go on.
+        resume: makes them resume.
     """
 
     def __init__(self, pause: Callable[[float], bool], resume: Callable[[], None]) -> None:
@@ -24,7 +24,7 @@ class PauseLock:
         self._pauses = False
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Takes it.
+        """Acquires the lock.
 
         Args:
             blocking: whether to wait for who has it, and for the tasks. One that does not wait cannot have them paused:
@@ -48,7 +48,7 @@ class PauseLock:
         return False
 
     def release(self) -> None:
-        """Gives it back."""
+        """Releases the lock, and resumes the tasks."""
         self._depth -= 1
         if not self._depth and self._pauses:
             self._pauses = False

@@ -1,4 +1,4 @@
-"""One sub-topology as the driver sees it, executed by the application's stream threads."""
+"""The driver's query of one sub-topology that the application's stream threads execute."""
 
 from __future__ import annotations
 
@@ -75,29 +75,29 @@ class StreamThreadsQuery(SubTopologyQuery):
 
     @property
     def lock(self) -> PauseLock:
-        """Who holds it has all tasks standing at a commit."""
+        """The lock that pauses all tasks after a commit while it is held."""
         return self._lock
 
     @property
     def is_active(self) -> bool:
-        """Whether its tasks are meant to run, none of them has failed, and the Spark query runs."""
+        """Whether its tasks should run, none of them has failed, and the Spark query runs."""
         return self._started and self._failure is None and self._threads.is_active
 
     @property
     def exception(self) -> BaseException | None:
-        """Why it failed; ``None`` while it runs or after it was stopped."""
+        """The error of the query; ``None`` while it runs or after it was stopped."""
         if self._failure is not None or not self._started:
             return self._failure
         return self._threads.exception
 
     @property
     def progress(self) -> QueryProgress:
-        """How far it has come; survives restarts."""
+        """The progress of the query; it survives restarts."""
         waits_for = self._threads.reason if self._started else ""
         return replace(self._progress, waits_for=waits_for) if waits_for else self._progress
 
     def start(self) -> None:
-        """Opens the tasks, which restores their stores; returns once all are open.
+        """Opens the tasks and restores their stores; returns once all are open.
 
         Raises:
             MillraceError: a task cannot be opened; see :meth:`millrace.task.task.Task.run_batch`.
@@ -133,7 +133,7 @@ class StreamThreadsQuery(SubTopologyQuery):
         self._log.info("query started", offsets=readable(self._progress.positions))
 
     def request_stop(self) -> None:
-        """Ends all waits, and lets no task continue from a pause."""
+        """Ends all waits of :meth:`start`."""
         self._stopping.set()
 
     def abandon(self, error: DriverFencedError) -> None:
@@ -143,7 +143,7 @@ class StreamThreadsQuery(SubTopologyQuery):
         self._threads.abandon(error)
 
     def stop(self, timeout_s: float) -> None:
-        """Closes the tasks.
+        """Closes the tasks, and stops the Spark query with the last sub-topology's.
 
         Raises:
             OperationError: that took too long.
@@ -154,7 +154,7 @@ class StreamThreadsQuery(SubTopologyQuery):
             self._threads.stop(self.sub_topology, timeout_s)
 
     def pause(self) -> None:
-        """Stops processing."""
+        """Pauses the tasks after their next commits. Returns at once."""
         with self._guard:
             self._paused = True
         self._threads.pause(self._tasks)
@@ -166,7 +166,7 @@ class StreamThreadsQuery(SubTopologyQuery):
         self._threads.resume(self._tasks)
 
     def run_on_tasks(self, action: TaskAction) -> dict[str, object]:
-        """Has every task do something between two commits, in the worker that holds it; needs the lock.
+        """Makes every task execute an action between two commits, in the worker that holds it; needs the lock.
 
         Args:
             action: a named action, see :mod:`millrace.task.actions`.
@@ -182,11 +182,11 @@ class StreamThreadsQuery(SubTopologyQuery):
 
     @property
     def next_tick_s(self) -> float | None:
-        """Nothing is due by the wall clock here: threads call punctuations by themselves."""
+        """``None``: threads call wall-clock punctuations by themselves."""
         return None
 
     def tick(self) -> None:
-        """Purges, and looks for new partitions of the input."""
+        """Purges repartition topics and checks for new partitions of the input, when these are due."""
         if self._stopping.is_set() or self._paused or not self.is_active:
             return
         self._threads.tick()
@@ -199,7 +199,7 @@ class StreamThreadsQuery(SubTopologyQuery):
             self._repartition_purge.run(self._progress.positions, now)
 
     def on_restore_progress(self, report: RestoreReport) -> tuple[int, float]:
-        """Takes the progress of a restoring task.
+        """Adds a report of a task's restoration to the progress.
 
         Returns:
             the records that the task has still to apply, and its rate, over all stores.
@@ -215,7 +215,7 @@ class StreamThreadsQuery(SubTopologyQuery):
     # What threads say
 
     def reported(self, worker: str, report: TaskReport) -> None:
-        """Works like :class:`millrace.driver.stream_threads.threads.TaskListener`."""
+        """Updates the progress from a report, see :class:`millrace.driver.stream_threads.threads.TaskListener`."""
         rows = statistics_of_report(report)
         if rows:
             crash_here(CrashPoint.DRIVER_BEFORE_BATCH)
@@ -259,7 +259,7 @@ class StreamThreadsQuery(SubTopologyQuery):
             crash_here(CrashPoint.DRIVER_AFTER_BATCH)
 
     def failed(self, task: str, error: MillraceError) -> None:
-        """Works like :class:`millrace.driver.stream_threads.threads.TaskListener`."""
+        """Records the failure of a task, see :class:`millrace.driver.stream_threads.threads.TaskListener`."""
         with self._guard:
             self._suspects.add(task)
             self._failure = self._failure or error
@@ -311,7 +311,7 @@ class StreamThreadsQuery(SubTopologyQuery):
 
 
 def _grown(counts: dict[str, int], task: str, count: int) -> int:
-    """How much a count of a task has grown; it begins again with each thread that gets the task."""
+    """Returns the growth of a task's count, which begins at 0 with each thread that gets the task."""
     before = counts.get(task, 0)
     counts[task] = count
     return count - before if count >= before else count

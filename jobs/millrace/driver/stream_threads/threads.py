@@ -1,4 +1,4 @@
-"""All stream threads of an application: the Spark query that they run in, and the coordinator that they connect to."""
+"""All stream threads of an application: the Spark query that runs them, and the coordinator that they connect to."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _POLL_S = 0.5
 
 
 class EpochRunner(Protocol):
-    """The Spark query, see :class:`millrace.spark.stream_threads.epochs.Epochs`."""
+    """The Spark query of epochs, see :class:`millrace.spark.stream_threads.epochs.Epochs`."""
 
     @property
     def is_active(self) -> bool:
@@ -42,20 +42,20 @@ class EpochRunner(Protocol):
 
     @property
     def exception(self) -> BaseException | None:
-        """Why it failed."""
+        """The error of the query."""
 
     def start(self) -> None:
         """Starts the query."""
 
     @property
     def running(self) -> int | None:
-        """Number of the epoch that runs."""
+        """The number of the running epoch."""
 
     def launched(self) -> Collection[LaunchedThread]:
-        """Returns the threads of the epoch that Spark runs at the moment."""
+        """Returns the threads that Spark runs at the moment for the epoch."""
 
     def end_remaining_tasks(self, epoch: int | None) -> None:
-        """Cancels what never came to the driver of an epoch whose threads have left."""
+        """Cancels the Spark tasks of an epoch that never connected, after its threads have left."""
 
     def request_stop(self) -> None:
         """Lets no further epoch begin."""
@@ -65,17 +65,17 @@ class EpochRunner(Protocol):
 
 
 class TaskListener(Protocol):
-    """The listener of a sub-topology to its tasks, called by threads of the coordinator."""
+    """A listener to the tasks of a sub-topology, called by threads of the coordinator."""
 
     def reported(self, worker: str, report: TaskReport) -> None:
-        """Takes a thread's report of a task's progress."""
+        """Handles a thread's report of a task's progress."""
 
     def failed(self, task: str, error: MillraceError) -> None:
-        """Takes the failure of a task, which is not run again before it is wanted again."""
+        """Handles the failure of a task, which does not run again until it is added again."""
 
 
 class StreamThreads:
-    """The stream threads that run the tasks of an application. Used by any thread.
+    """The stream threads that run the tasks of an application. Thread-safe.
 
     Args:
         settings: how tasks are given to threads.
@@ -118,7 +118,7 @@ class StreamThreads:
         )
 
     def add(self, sub_topology: int, listener: TaskListener, digest: str, plan: bytes) -> None:
-        """Makes a sub-topology known before any starts, so that the first epoch has the plans of all.
+        """Adds the plan of a sub-topology before any starts, so that the first epoch has all plans.
 
         Args:
             sub_topology: its number.
@@ -140,7 +140,7 @@ class StreamThreads:
         paused: bool,
         has_copies: bool = False,
     ) -> None:
-        """Makes tasks run, and the Spark query with them. Returns at once.
+        """Starts the tasks of a sub-topology, and the Spark query if it does not run. Returns at once.
 
         Args:
             sub_topology: its number.
@@ -165,7 +165,7 @@ class StreamThreads:
                 self._epochs.start()
 
     def stop(self, sub_topology: int, timeout_s: float) -> None:
-        """Closes the tasks of a sub-topology, and, with the last of them, stops the Spark query.
+        """Closes the tasks of a sub-topology, and stops the Spark query with the last of them.
 
         Raises:
             OperationError: that took too long.
@@ -185,11 +185,11 @@ class StreamThreads:
                 self._coordinator.remove_tasks(tasks)
 
     def pause(self, tasks: Collection[str]) -> None:
-        """Makes tasks stop behind their next commits. Returns at once."""
+        """Makes tasks pause after their next commits. Returns at once."""
         self._coordinator.set_paused(tasks, paused=True)
 
     def wait_until_paused(self, tasks: Collection[str], timeout_s: float) -> bool:
-        """Returns whether tasks have stopped behind a commit within the time; without any thread nothing runs."""
+        """Returns whether tasks have paused after a commit within the time; ``True`` if no thread runs at all."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -205,11 +205,11 @@ class StreamThreads:
                 return True
 
     def resume(self, tasks: Collection[str]) -> None:
-        """Lets tasks continue. Returns at once."""
+        """Lets paused tasks resume. Returns at once."""
         self._coordinator.set_paused(tasks, paused=False)
 
     def wait_until_open(self, tasks: Collection[str], or_until: Callable[[], bool]) -> None:
-        """Returns once threads have tasks open, or something else has come to pass, or the Spark query has failed.
+        """Returns once threads have opened the tasks, ``or_until`` returns true, or the Spark query has failed.
 
         Raises:
             DriverFencedError: a newer driver took over meanwhile.
@@ -233,7 +233,7 @@ class StreamThreads:
         return self._coordinator.act(action, tasks, timeout_s=timeout_s)
 
     def tick(self) -> None:
-        """Has an epoch that is old enough end; the next one begins by itself."""
+        """Ends an epoch that is old enough; the next one begins by itself."""
         now = time.monotonic()
         if now - self._epoch_began_at > EPOCH_LIMIT_S and self._epochs.is_active:
             self._epoch_began_at = self._epoch_ends_since = now
@@ -248,7 +248,7 @@ class StreamThreads:
         self._epochs.request_stop()
 
     def close(self) -> None:
-        """Stops listening. May be called more than once."""
+        """Stops listening. Idempotent."""
         self._coordinator.close()
 
     @property
@@ -258,24 +258,24 @@ class StreamThreads:
 
     @property
     def exception(self) -> BaseException | None:
-        """Why the Spark query failed."""
+        """The error of the Spark query."""
         return self._epochs.exception
 
     @property
     def reason(self) -> str:
-        """Why tasks are without a thread; empty where none is."""
+        """The reason why tasks have no thread; empty if all have one."""
         reason = self._coordinator.reason
         return self._with_unconnected(reason) if reason else ""
 
     @property
     def shortage(self) -> str:
-        """Returns that fewer threads run than wanted; empty where all do."""
+        """The message that fewer threads than wanted run; empty if all do."""
         shortage = self._coordinator.shortage
         return self._with_unconnected(shortage) if shortage else ""
 
     @property
     def wanted(self) -> int:
-        """How many threads there are to be."""
+        """The number of threads that should run."""
         return self._coordinator.wanted
 
     @property
@@ -284,16 +284,16 @@ class StreamThreads:
         return self._coordinator.threads()
 
     def heard(self, hello: Hello, report: Report) -> None:
-        """Works like :class:`millrace.driver.coordinator.service.CoordinatorListener`."""
+        """Passes a report to the listeners of its tasks; called by the coordinator."""
         for each in report.tasks:
             self._listeners[sub_topology_of(each.task)].reported(f"{hello.host}/{hello.pid}", each)
 
     def task_failed(self, task: str, error: MillraceError) -> None:
-        """Works like :class:`millrace.driver.coordinator.service.CoordinatorListener`."""
+        """Passes a failure to the listener of its task; called by the coordinator."""
         self._listeners[sub_topology_of(task)].failed(task, error)
 
     def _with_unconnected(self, text: str) -> str:
-        """A text with the threads that Spark runs and of which nothing was heard: it tells no one else of them."""
+        """Returns a text, preceded by the threads that Spark runs but that have not connected."""
         now = time.monotonic()
         if now - self._unconnected_at >= LAUNCHED_S:
             self._unconnected_at = now
@@ -326,7 +326,7 @@ class StreamThreads:
 
 
 def statistics_of_report(report: TaskReport) -> list[TaskStatistics]:
-    """Returns the rows of statistics that a report has."""
+    """Returns the statistics in a thread's report."""
     return [TaskStatistics.from_bytes(line.encode()) for line in report.statistics]
 
 

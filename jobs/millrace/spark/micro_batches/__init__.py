@@ -1,1 +1,1 @@
-"""Sub-topologies with frame functions: Spark reads the input, and a query commits once a micro-batch."""
+"""The micro-batch engine, for sub-topologies with frame functions: Spark reads the input, each batch is a commit."""

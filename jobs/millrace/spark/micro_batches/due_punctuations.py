@@ -1,4 +1,4 @@
-"""Which tasks of a query have something to do by the wall clock, and when: nothing where nothing is scheduled."""
+"""The tasks of a query whose wall-clock punctuations are due, and the time of the next one."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class DuePunctuations:
         self._last_ms = 0.0
 
     def clear(self) -> None:
-        """The query starts again: its tasks will say."""
+        """Discards all punctuations: the query starts again, and its tasks report theirs."""
         self._due_ms = {}
 
     def set(self, task: int, due_ms: int | None) -> None:
-        """A task has run; what it has scheduled is due at ``due_ms``."""
+        """Sets when the next punctuation of a task is due, as it reported after a batch; ``None`` if never."""
         if due_ms is None:
             self._due_ms.pop(task, None)
         else:
             self._due_ms[task] = due_ms
 
     def take(self) -> list[int]:
-        """Returns the tasks whose punctuations are due now; none where some were taken a moment ago."""
+        """Returns the tasks whose punctuations are due now; empty if some were returned a moment ago."""
         now_ms = self._wall_clock_ms()
         if now_ms - self._last_ms < LEAST_INTERVAL_S * 1000:
             return []
@@ -43,7 +43,7 @@ class DuePunctuations:
         return due
 
     def next_s(self) -> float | None:
-        """Returns the seconds until :meth:`take` may give something; ``None`` where nothing is scheduled."""
+        """Returns the seconds until :meth:`take` may return a task; ``None`` if no punctuation is scheduled."""
         if not self._due_ms:
             return None
         earliest_ms = max(min(self._due_ms.values()), self._last_ms + LEAST_INTERVAL_S * 1000)

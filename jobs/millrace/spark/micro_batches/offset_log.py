@@ -1,4 +1,4 @@
-"""Reading which offsets a micro-batch covers from the query's own offset log, which Spark writes before the batch."""
+"""The offsets of a micro-batch, read from the query's own offset log, which Spark writes before the batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millrace.topology.topic_partition import TopicPartition
 
 
 def batch_ends(checkpoint: Path, batch_id: int) -> dict[TopicPartition, int]:
-    """Returns the end offset of every input partition of a batch; it begins where the batch before ended.
+    """Returns the end offset of every input partition of a batch, which begins at the end of the batch before.
 
     Args:
         checkpoint: the query's checkpoint directory.

@@ -1,4 +1,4 @@
-"""The Kafka source of a batch, read by the Python workers: for records that Spark's own source cannot carry.
+"""A Kafka source that the Python workers read, for records that Spark's own source cannot represent.
 
 Spark's timestamps count microseconds in 64 bits, so a record whose timestamp is beyond 9.2e15 milliseconds (one in
 nanoseconds, the largest long) ends every batch that Spark reads it in. Kafka and Kafka Streams take it.
@@ -33,7 +33,7 @@ _OVERFLOW = re.compile(r"Record at topic \S+ partition \d+ offset \d+ has timest
 
 
 def unreadable_timestamp(error: BaseException) -> str:
-    """Returns what Spark's source says of a record whose timestamp it cannot carry; empty for every other error."""
+    """Returns what Spark's source reports of a timestamp that it cannot represent; empty for other errors."""
     found = _OVERFLOW.search(str(error))
     return found.group() if found is not None else ""
 
@@ -45,7 +45,7 @@ def read_by_workers(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> DataFrame:
-    """Returns the columns of Spark's Kafka source and :data:`TIMESTAMP_MS`; one partition for each one of the topics.
+    """Returns the columns of Spark's Kafka source and :data:`TIMESTAMP_MS`, one Spark partition per topic-partition.
 
     The column ``timestamp`` is null where it cannot hold the record's.
 
@@ -66,7 +66,7 @@ def read_by_workers(
 
 @dataclass(frozen=True)
 class _ReadRanges:
-    """The function for ``mapInArrow``: reads the ranges whose numbers it is given."""
+    """The function for ``mapInArrow``: reads the offset ranges with the given numbers."""
 
     config: StreamsConfig
     ranges: tuple[tuple[TopicPartition, int, int], ...]

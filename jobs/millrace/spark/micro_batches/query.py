@@ -58,7 +58,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SparkQuery(SubTopologyQuery):
-    """Runs the tasks of one sub-topology, batch by batch, in one Spark session.
+    """A query that runs the tasks of one sub-topology, batch by batch, in one Spark session.
 
     Args:
         spark: the session.
@@ -101,7 +101,7 @@ class SparkQuery(SubTopologyQuery):
 
     @property
     def lock(self) -> threading.RLock:
-        """Held during a batch."""
+        """The lock that is held during a batch."""
         return self._lock
 
     @property
@@ -111,18 +111,18 @@ class SparkQuery(SubTopologyQuery):
 
     @property
     def exception(self) -> BaseException | None:
-        """Why the query failed; ``None`` while it runs or after it was stopped."""
+        """The error of the query; ``None`` while it runs or after it was stopped."""
         if self._failure is not None or self._stopping.is_set():
             return self._failure
         return self._run.exception
 
     @property
     def progress(self) -> QueryProgress:
-        """How far it has come; survives restarts of the query."""
+        """The progress of the query; it survives restarts of the query."""
         return self._progress
 
     def start(self) -> None:
-        """Opens the tasks, which restores their stores, and starts at the group's committed offsets.
+        """Opens the tasks and restores their stores, then starts at the group's committed offsets.
 
         Raises:
             MillraceError: a task cannot be opened; see :meth:`millrace.task.task.Task.run_batch`.
@@ -155,13 +155,13 @@ class SparkQuery(SubTopologyQuery):
         self._log.info("query started", offsets=readable(self._committed))
 
     def request_stop(self) -> None:
-        """Makes callbacks return at once from now on."""
+        """Makes all further callbacks return at once."""
         self._stopping.set()
 
     def abandon(self, error: DriverFencedError) -> None:
-        """A newer driver took over: nothing is launched, purged or started any more. Takes no lock and returns at once.
+        """Makes the query launch, purge and start nothing more, since a newer driver took over. Takes no lock.
 
-        What runs is not waited for: whoever calls this cancels the jobs.
+        It does not wait for running jobs: the caller cancels them.
         """
         self._fenced = error
         self._stopping.set()
@@ -176,7 +176,7 @@ class SparkQuery(SubTopologyQuery):
         self._run.stop(timeout_s, failure=f"Query {self.name} did not stop")
 
     def pause(self) -> None:
-        """From now on callbacks wait."""
+        """Makes callbacks wait until :meth:`resume`."""
         self._paused.set()
 
     def resume(self) -> None:
@@ -185,12 +185,14 @@ class SparkQuery(SubTopologyQuery):
 
     @property
     def next_tick_s(self) -> float | None:
-        """Seconds until a punctuation is due by the wall clock; ``None`` where none is scheduled."""
+        """Seconds until the next wall-clock punctuation is due; ``None`` if none is scheduled."""
         return self._punctuations.next_s()
 
     def tick(self) -> None:
-        """Calls punctuations that are due by the wall clock, commits input that has no records, commits old offsets
-        again, purges, and keeps idle workers warm.
+        """Runs the tasks without rows if that is due, and does what is due between batches.
+
+        These are wall-clock punctuations, commits of input without records and of old offsets, purges of repartition
+        topics, and batches that keep idle workers warm.
         """
         now = time.monotonic()
         punctuates = self.next_tick_s == 0
@@ -213,7 +215,7 @@ class SparkQuery(SubTopologyQuery):
             self._lock.release()
 
     def run_on_tasks(self, action: TaskAction) -> dict[str, object]:
-        """Has every task do something between two batches, in the worker that holds it; needs the lock.
+        """Makes every task execute an action between two batches, in the worker that holds it; needs the lock.
 
         Input without rows is committed first, so that each task stands for its committed offsets.
 
@@ -230,7 +232,7 @@ class SparkQuery(SubTopologyQuery):
         return self._run_without_rows(range(self._plan.tasks), action=action)
 
     def on_restore_progress(self, report: RestoreReport) -> tuple[int, float]:
-        """Takes the progress of a restoring task.
+        """Adds a report of a task's restoration to the progress.
 
         Returns:
             the records that the task has still to apply, and its rate, over all stores.
@@ -296,7 +298,7 @@ class SparkQuery(SubTopologyQuery):
         ends: Mapping[TopicPartition, int],
         global_ends: Mapping[TopicPartition, int],
     ) -> list[TaskResult]:
-        """Runs the tasks over the rows that Spark reads; where it cannot read them, over those that workers read."""
+        """Runs the tasks over the rows that Spark reads, or that workers read if Spark cannot represent them."""
         by_number = len(self._plan.topics) > 1
 
         def run(rows: DataFrame) -> list[TaskResult]:
@@ -332,14 +334,15 @@ class SparkQuery(SubTopologyQuery):
         return run(own_frame(self._spark, self._plan.sub_topology, self._plan.config, self._ends, ends))
 
     def _know_ends(self) -> None:
-        """Asks where the input ends, before Spark plans the next batch: what that batch leaves out, its limit has left
-        out. Only tasks with several inputs have to know, since the rest of one may be older than what the others bring.
+        """Reads the ends of the input before Spark plans the next batch: what that leaves out is due to its limit.
+
+        Only tasks with several inputs have to know, since what remains of one may be older than the others' records.
         """
         if len(self._plan.topics) > 1:
             self._known_ends = end_offsets(self._admin, list(self._ends))
 
     def _ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetRange]:
-        """The batch's part of each partition. What a task has not committed although no row of it came is empty."""
+        """Returns the range of each partition in the batch, from the committed offset, even if no row of it came."""
         return {
             topic_partition: OffsetRange(
                 start=self._ends[topic_partition]
@@ -358,7 +361,7 @@ class SparkQuery(SubTopologyQuery):
         check_new_partitions(self.name, self._plan, new)
 
     def _commit_empty_ranges_if_due(self, *, any_rows: bool) -> None:
-        """Input without records is committed at once when nothing else happens, otherwise after a while."""
+        """Commits input without records: at once if no task has rows, otherwise after a while."""
         now = time.monotonic()
         if all(self._committed[topic_partition] >= end for topic_partition, end in self._ends.items()):
             self._uncommitted_since = None
@@ -377,7 +380,7 @@ class SparkQuery(SubTopologyQuery):
         self._last_run_at = time.monotonic()
 
     def _house_keeping(self) -> None:
-        """What is due now and then, between batches."""
+        """Commits old offsets again and purges repartition topics, when these are due."""
         now = time.monotonic()
         if old := self._old_commits(now):
             self._run_without_rows(old, recommit=True)
@@ -386,7 +389,7 @@ class SparkQuery(SubTopologyQuery):
             self._purge()
 
     def _old_commits(self, now: float) -> list[int]:
-        """Tasks whose committed offsets the broker would let expire; of those before this start the age is unknown."""
+        """Returns the tasks whose committed offsets are old, or of unknown age, and would expire at the broker."""
         oldest = now - self._plan.offsets_retention_s / 4
         return [task for task in range(self._plan.tasks) if self._committed_at.get(task, float("-inf")) < oldest]
 
@@ -418,7 +421,7 @@ class SparkQuery(SubTopologyQuery):
         return {result.task: result.answer for result in results}
 
     def _take(self, results: list[TaskResult]) -> None:
-        """Keeps what the tasks committed, then raises the first error there was."""
+        """Records what the tasks committed, then raises the first error, if any."""
         positions: dict[TopicPartition, int] = {}
         hosts: dict[str, str] = {}
         records = 0
@@ -451,7 +454,7 @@ class SparkQuery(SubTopologyQuery):
             raise error
 
     def _launch(self, frame: DataFrame, function: RunTasks) -> list[TaskResult]:
-        """Runs a job, unless a newer driver took over; one that is cancelled for that fails with the fence."""
+        """Runs a job, unless a newer driver took over; raises the fence if the job was cancelled because of it."""
         self._refuse_if_fenced()
         try:
             rows = frame.mapInArrow(function, RESULT_SCHEMA).collect()

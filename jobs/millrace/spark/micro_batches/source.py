@@ -1,4 +1,4 @@
-"""The streaming frame of a sub-topology: Kafka records, with the user's frame functions in the plan."""
+"""The streaming frame of a sub-topology: Kafka records, with the user's frame functions in Spark's plan."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _API_TIMEOUT_MS = 30_000
 
 
 def records_per_trigger(config: StreamsConfig, partitions: int) -> int:
-    """Most records of one batch: the setting, or a number that grows with the partitions up to what memory bears."""
+    """Returns the most records of one batch: the setting, or a number by the partitions, up to a fixed limit."""
     if config.max_batch_records is not None:
         return config.max_batch_records
     return min(DEFAULT_RECORDS_PER_PARTITION * partitions, DEFAULT_RECORDS_LIMIT)
@@ -158,7 +158,7 @@ def _kafka(
 
 
 def source_options(topics: Sequence[str], config: StreamsConfig) -> dict[str, str]:
-    """Options of Spark's Kafka source; settings that begin with ``consumer.`` come before ours."""
+    """Returns the options of Spark's Kafka source; settings that begin with ``consumer.`` override ours."""
     settings = java_consumer(config.client_settings("consumer."))
     # It may not be shorter than that of one request.
     own = {} if "request.timeout.ms" in settings else {"kafka.default.api.timeout.ms": str(_API_TIMEOUT_MS)}
@@ -204,8 +204,10 @@ def _milliseconds(frame: DataFrame) -> Column:
 
 
 def _headers_as_json() -> Column:
-    """Null without headers. As text, since Spark's Arrow writer takes time that grows with the square of the rows for
-    a nested column that is mostly null; a header's null value is a missing field.
+    """Returns the headers as JSON text, null without headers; a header's null value is a missing field.
+
+    As text, since Spark's Arrow writer takes time that grows with the square of the rows for a nested column that is
+    mostly null.
     """
     return F.when(
         F.col("headers").isNotNull(),

@@ -1,4 +1,4 @@
-"""What runs inside a Spark task: rows in, one row of results out; everything else the task itself writes to Kafka."""
+"""The function that runs a task in a Spark task: takes rows, returns one row of results; the task writes to Kafka."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class RunTasks:
     action: TaskAction | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Takes the rows of one Spark partition, runs its task, and yields the pickled result."""
+        """Runs the task of one Spark partition over its rows, and yields the pickled result."""
         plan = plan_from_bytes(self.plan)
         # The iterator is read to its end in any case: Spark waits for that.
         rows = [_input_batch(batch, plan.topics) for batch in batches if self.with_rows and batch.num_rows]

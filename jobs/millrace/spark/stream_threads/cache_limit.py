@@ -1,6 +1,6 @@
-"""How many rows a batch takes, so that the updates that it merges fit into the task's share of the record cache.
+"""The limit of a batch's rows by which its merged updates fit into the task's share of the record cache.
 
-A batch is processed and committed as one, and what it merges is known behind it only. So the size of the cache limits
+A batch is processed and committed as one, and what it merges is known only afterwards. So the size of the cache limits
 rows, by the bytes a row that the last batches merged. Where rows go on to merge as they did, this converges from both
 sides: more rows merge more of their updates, so a larger batch takes no more bytes a row than a smaller one did.
 """
@@ -24,7 +24,7 @@ class _Batch:
 
 
 class CacheLimit:
-    """The number of rows that a batch of a task takes, over all of its partitions.
+    """The limit of the rows that a batch of a task takes, over all of its partitions.
 
     Args:
         share_bytes: what the updates that a batch merges may take, keys and values.
@@ -36,7 +36,7 @@ class CacheLimit:
 
     @property
     def rows(self) -> int:
-        """Most rows of the next batch, at least one.
+        """The most rows of the next batch, at least one.
 
         As many as fit into the share at the most bytes a row of the last batches, but no more than twice the largest of
         these: what more rows would do, none of them has shown. The first batch takes a row for each
@@ -50,6 +50,6 @@ class CacheLimit:
         return max(1, min([max(first, 2 * largest), *fitting]))
 
     def observe(self, rows: int, merged_bytes: int) -> None:
-        """A batch of ``rows`` has merged its updates to ``merged_bytes``."""
+        """Records that a batch of ``rows`` had updates of ``merged_bytes`` after merging."""
         if rows > 0:
             self._last.append(_Batch(rows, merged_bytes))

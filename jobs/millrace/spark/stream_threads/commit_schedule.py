@@ -1,4 +1,4 @@
-"""When a task of a stream thread runs its next batch, and how many records that takes."""
+"""The schedule of a stream thread's task: when the next batch runs, and how many records it takes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEAST_BATCH_RECORDS = 1_000
 
 
 class BatchLimit:
-    """The number of records of one partition that a batch takes, by the speed of the batches before.
+    """The limit of a batch's records of one partition, by the speed of the batches before.
 
     Args:
         most: the limit where the task is fast enough.
@@ -33,7 +33,7 @@ class BatchLimit:
         self.records = min(FIRST_BATCH_RECORDS, most)
 
     def observe(self, records: int, seconds: float) -> None:
-        """A batch of ``records`` has taken ``seconds``; small ones say nothing about a large one."""
+        """Records that a batch of ``records`` took ``seconds``; ignores batches too small to compare."""
         if records < min(LEAST_BATCH_RECORDS, self.records) or seconds <= 0:
             return
         fitting = int(records / seconds * LONGEST_BATCH_S)
@@ -61,18 +61,18 @@ class CommitSchedule:
         self._asked = False
 
     def open(self, now: float, *, punctuation_ms: int | None) -> None:
-        """The task was opened. The age of its committed offsets is not known, so they are committed again soon."""
+        """Handles that the task was opened. Its committed offsets, of unknown age, are soon committed again."""
         self._punctuation_ms = punctuation_ms
         self._recommit_at = now + IDLE_COMMIT_S
 
     def begin(self, now: float, *, takes_rows: bool) -> None:
-        """A batch begins. One without rows, of positions only, makes no record wait for the interval."""
+        """Handles that a batch begins. One without rows, of positions only, does not delay the next records' batch."""
         if takes_rows:
             self._began_at = now
         self._asked = False
 
     def end(self, now: float, *, committed: bool, punctuation_ms: int | None, is_empty: bool) -> None:
-        """A batch has ended.
+        """Handles that a batch has ended.
 
         Args:
             now: the time.
@@ -86,20 +86,20 @@ class CommitSchedule:
         self._moved_at = None if is_empty else now
 
     def moved(self, now: float) -> None:
-        """Something was read."""
+        """Handles that records or positions were read."""
         if self._moved_at is None:
             self._moved_at = now
 
     def ask(self) -> None:
-        """A commit is wanted now."""
+        """Makes a commit due now."""
         self._asked = True
 
     def recommits(self, now: float) -> bool:
-        """Returns whether the committed offsets are so old that they are committed again."""
+        """Returns whether the committed offsets are so old that they should be committed again."""
         return now >= self._recommit_at
 
     def due_in(self, now: float, read: TaskInput) -> float:
-        """Returns the seconds until the next batch; infinite where there is nothing to do."""
+        """Returns the seconds until the next batch; infinite if there is nothing to do."""
         delays_s = [self._recommit_at - now]
         if self._punctuation_ms is not None:
             delays_s.append((self._punctuation_ms - self._wall_clock_ms()) / 1000)
@@ -114,7 +114,7 @@ class CommitSchedule:
         return max(0.0, min(delays_s))
 
     def _filled_in(self, now: float, read: TaskInput) -> float:
-        """Seconds until what is buffered and not full is a batch."""
+        """Returns the seconds until the buffered records, which do not fill a batch, are processed nevertheless."""
         wait = self._began_at + self._interval_s - now
         if read.has_backlog:
             return max(wait, (now if self._moved_at is None else self._moved_at) + FILL_S - now)

@@ -38,7 +38,7 @@ class CoordinatorRefusedError(OperationError):
 
 
 class CoordinatorConnection:
-    """What the loop of a stream thread has of its driver. Only the loop calls it.
+    """The connection of a stream thread's loop to its driver. Called by the loop only.
 
     Args:
         address: ``host:port`` of the coordinator.
@@ -80,7 +80,7 @@ class CoordinatorConnection:
 
     @property
     def lease_left_s(self) -> float:
-        """How long the driver is sure to count this thread among the living, seconds; nothing is committed after it.
+        """Seconds for which no other thread can get this thread's tasks; nothing is committed after them.
 
         A thread that was stopped, or cut off, finds it used up; its tasks may belong to others by then.
         """
@@ -89,11 +89,11 @@ class CoordinatorConnection:
         return max(0.0, self._conversation.seen_at + self._lease_s - time.monotonic())
 
     def send(self, message: FromThread) -> None:
-        """Sends a message; returns at once. Once the connection is broken it goes nowhere."""
+        """Sends a message; returns at once. Drops it if the connection is broken."""
         self._conversation.send(message)
 
     def take(self, timeout_s: float = 0.0) -> FromDriver | Ended | None:
-        """Gives what the driver has said next, or that the connection has ended, which is the last there is.
+        """Returns the driver's next message, or that the connection has ended; no message follows that.
 
         Args:
             timeout_s: how long to wait for it, seconds.
@@ -112,7 +112,7 @@ class CoordinatorConnection:
         return taken
 
     def leave(self, reason: str) -> None:
-        """Says goodbye and ends the connection; every task must be committed. May be called more than once.
+        """Sends the goodbye and ends the connection; every task must be committed. Idempotent.
 
         Args:
             reason: why the thread leaves.
@@ -123,7 +123,7 @@ class CoordinatorConnection:
             self.abandon(reason)
 
     def abandon(self, reason: str) -> None:
-        """Ends the connection without a goodbye: the driver fences the tasks before others get them."""
+        """Ends the connection without a goodbye: the driver fences the tasks before other threads get them."""
         self._conversation.break_off(reason)
         self._conversation.join(_LEAVE_S)
 

@@ -1,4 +1,4 @@
-"""Both directions of a connection between a stream thread and the driver, each in a thread of its own."""
+"""Both directions of a connection between a stream thread and the driver, each with a thread of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Ended:
-    """A connection has ended; nothing comes any more. A process that is killed ends its connections as well.
+    """The end of a connection; no message follows. A process that is killed ends its connections too.
 
     Args:
         reason: why.
@@ -42,7 +42,7 @@ class Ended:
 
 
 class Conversation(Generic[Sent, Received]):
-    """Sends what it is given, in order, and hands over what comes, until the connection ends.
+    """A connection that sends messages in order, and passes received ones on, until it ends.
 
     Args:
         connection: the socket, whose timeout it sets.
@@ -86,31 +86,31 @@ class Conversation(Generic[Sent, Received]):
 
     @property
     def seen_at(self) -> float:
-        """When the last message of this side was sent that the other one has seen, by the monotonic clock, seconds."""
+        """Time at which the last message was sent that the other side has seen, by the monotonic clock, seconds."""
         return self._seen_at
 
     def start(self) -> None:
-        """Begins to send and to receive."""
+        """Starts the threads that send and receive."""
         for thread in self._threads:
             thread.start()
 
     def send(self, message: Sent) -> None:
-        """Sends a message after those before it; returns at once. After the end it goes nowhere."""
+        """Sends a message after those before it; returns at once. Drops it if the connection has ended."""
         self._outbox.put(message)
 
     def finish(self) -> None:
-        """Ends the connection behind the messages that were given to :meth:`send`; returns at once."""
+        """Ends the connection after the messages that were given to :meth:`send`; returns at once."""
         self._outbox.put(None)
 
     def break_off(self, reason: str) -> None:
-        """Ends the connection now; what was not sent is not."""
+        """Ends the connection now, and drops unsent messages."""
         self._why = self._why or reason
         with contextlib.suppress(OSError):
             # A closed socket alone does not wake a thread that waits on it.
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def join(self, timeout_s: float) -> bool:
-        """Waits until both threads have ended, for at most ``timeout_s`` seconds; whether they have."""
+        """Waits until both threads have ended, at most ``timeout_s`` seconds; returns whether they have."""
         deadline = time.monotonic() + timeout_s
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))

@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Epochs:
-    """Runs stream threads in Spark, epoch after epoch, until it is stopped.
+    """A streaming query that runs stream threads in Spark, epoch after epoch, until it is stopped.
 
     The source only ticks. An epoch is a job of one Spark task for each thread; those that find no slot wait in Spark
     for one. It ends when all its threads have ended, which the driver asks them for; one that fails is started again by
@@ -58,7 +58,7 @@ class Epochs:
 
     @property
     def exception(self) -> BaseException | None:
-        """Why it failed; ``None`` while it runs or after it was stopped."""
+        """The error of the query; ``None`` while it runs or after it was stopped."""
         if self._failure is not None or self._stopping.is_set():
             return self._failure
         return self._run.exception
@@ -82,11 +82,11 @@ class Epochs:
 
     @property
     def running(self) -> int | None:
-        """Number of the epoch that runs; ``None`` between two."""
+        """The number of the running epoch; ``None`` between two epochs."""
         return self._running
 
     def launched(self) -> tuple[LaunchedThread, ...]:
-        """Returns the threads of the epoch that Spark runs at the moment, as far as it can be asked."""
+        """Returns the threads that Spark runs at the moment for the epoch; empty if Spark cannot be asked."""
         query = self._run.query
         if query is None:
             return ()
@@ -98,7 +98,7 @@ class Epochs:
             return ()
 
     def end_remaining_tasks(self, epoch: int | None) -> None:
-        """Returns once an epoch is over whose threads have left; what never came to the driver is cancelled.
+        """Waits until an epoch whose threads have left is over, and cancels its Spark tasks that never connected.
 
         Args:
             epoch: number of the epoch.
@@ -113,7 +113,7 @@ class Epochs:
             self._spark.sparkContext.cancelJobGroup(str(query.runId))
 
     def stop(self, timeout_s: float) -> None:
-        """Stops the query, whose threads were ended before.
+        """Stops the query, after its threads have ended.
 
         Raises:
             OperationError: it did not stop in time.

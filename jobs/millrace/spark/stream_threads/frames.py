@@ -36,11 +36,11 @@ _SIGNATURE_BYTES = 32
 
 
 class MessageError(MillraceError):
-    """Bytes of a connection between a stream thread and the driver are not what the other side sends."""
+    """An error in the bytes of a connection between a stream thread and the driver."""
 
 
 class Channel:
-    """A side of a connection. One thread may send while another one receives.
+    """One side of a connection. One thread may send while another one receives.
 
     Args:
         connection: a connected socket; its timeout is the longest silence, and the longest wait for a reader.
@@ -74,7 +74,7 @@ class Channel:
         """Number of messages received."""
 
     def send(self, message: bytes) -> int:
-        """Sends a message; gives its number, from 1.
+        """Sends a message; returns its number, from 1.
 
         Raises:
             MessageError: it is too long.
@@ -88,7 +88,7 @@ class Channel:
         return number
 
     def receive(self) -> bytes:
-        """Waits for the next message.
+        """Returns the next message, which it waits for.
 
         Raises:
             MessageError: it is too long, or not signed as it should be.

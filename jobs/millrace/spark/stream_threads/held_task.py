@@ -1,4 +1,4 @@
-"""A task that this process holds, as a stream thread uses it: it stays open when the thread ends."""
+"""A task that this process holds, as used by a stream thread; it stays open after the thread's end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class HeldThreadTask:
-    """Opens a task, or goes on with one that is open in this process, and uses it.
+    """A task that a stream thread opens, or takes as it is if it is open in this process.
 
     Args:
         spec: the task.
@@ -57,11 +57,11 @@ class HeldThreadTask:
 
     @property
     def inputs(self) -> tuple[TopicPartition, ...]:
-        """Its input partitions."""
+        """The task's input partitions."""
         return self._spec.inputs
 
     def open(self) -> BatchOutcome:
-        """Opens it, or takes it over as it is from the thread before."""
+        """Opens the task, or takes it over as the thread before left it."""
         held = self._held = self._warm.hold(self._spec, self._reporter)
         if self._is_stale:
             held.task.close()
@@ -71,12 +71,12 @@ class HeldThreadTask:
     def run(
         self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange], *, recommit: bool
     ) -> BatchOutcome:
-        """Process and commit a batch."""
+        """Processes and commits a batch."""
         batch = TaskBatch(rows, ranges, recommit=recommit, global_ends=self._global_ends.now())
         return self._used(self._in_use(), lambda task: task.run_batch(batch))
 
     def act(self, action: str, arguments: Mapping[str, object]) -> object:
-        """Does a named action; where it fails the task stays open."""
+        """Executes a named action; if it fails, the task stays open."""
         held = self._in_use()
         try:
             return self._act(held.task, action, arguments)
@@ -84,12 +84,12 @@ class HeldThreadTask:
             self._warm.release(held)
 
     def explain(self, error: MillraceError) -> None:
-        """Closes the task and raises why its input cannot be read."""
+        """Closes the task, and raises the reason why its input cannot be read."""
         held = self._in_use()
         self._used(held, lambda task: task.explain(error))
 
     def close(self) -> None:
-        """Closes it, unless another process has asked for it."""
+        """Closes the task, unless another process has taken it over."""
         held, self._held = self._held, None
         if held is not None and self._warm.use(held):
             self._warm.discard(held)

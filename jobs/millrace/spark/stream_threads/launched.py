@@ -1,4 +1,4 @@
-"""Which stream threads Spark has launched: what the driver knows of one that it has not heard of."""
+"""The stream threads that Spark has launched, among which the driver finds those that have not connected."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class LaunchedThread:
-    """A Spark task of an epoch that runs on an executor.
+    """A running Spark task of an epoch, on an executor.
 
     Args:
         slot: number of its Spark partition.
@@ -27,7 +27,7 @@ class LaunchedThread:
 
 
 def launched_threads(session: SparkSession, group: str) -> tuple[LaunchedThread, ...]:
-    """Asks Spark which tasks of a job group run, by their slots.
+    """Returns the running tasks of a job group, by their slots, as Spark reports them.
 
     Args:
         session: the session.
@@ -54,7 +54,7 @@ def launched_threads(session: SparkSession, group: str) -> tuple[LaunchedThread,
 def unconnected(
     launched: Collection[LaunchedThread], connected: Collection[int], *, after_s: float
 ) -> tuple[LaunchedThread, ...]:
-    """Finds the threads that should have connected to the driver by now.
+    """Returns the threads that should have connected to the driver by now.
 
     Args:
         launched: what Spark runs.
@@ -65,9 +65,9 @@ def unconnected(
 
 
 def described(threads: Collection[LaunchedThread], address: str) -> str:
-    """Says of which threads nothing was heard, and what to do; empty where there are none.
+    """Returns a text with the threads that have not connected, and the remedy; empty if there are none.
 
-    The same text while it lasts.
+    The text stays the same while the threads do.
 
     Args:
         threads: the threads.

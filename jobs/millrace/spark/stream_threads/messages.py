@@ -1,8 +1,8 @@
-"""What a stream thread and the driver's coordinator say to each other: plain data, encoded as JSON.
+"""The messages between a stream thread and the driver's coordinator: plain data, encoded as JSON.
 
 * An ``Assign`` is the *complete* set of tasks that a thread has from then on, and has a number that grows
   (``generation``). What is new in it is opened, what is missing is handed over at the task's next commit, what is in it
-  with ``paused`` stops behind its next commit. A thread ignores an ``Assign`` that is not newer than its last one, so
+  with ``paused`` pauses after its next commit. A thread ignores an ``Assign`` that is not newer than its last one, so
   that it does no harm when one comes late, twice or never.
 * A ``Report`` is the complete set of tasks that a thread has, with the generation that it follows by then. A task that
   the generation has and the report has not was released. So a lost report is made good by the next one.
@@ -32,7 +32,7 @@ M = TypeVar("M")
 
 
 class HeldState(StrEnum):
-    """The state of a task that a process, or the disk of its host, has."""
+    """The state of a task in a process, or on the disk of its host."""
 
     OPEN = "open"
     DISK = "disk"
@@ -51,11 +51,11 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True)
 class HeldTask:
-    """A task of which a thread's process, or host, has the state.
+    """A task whose state a thread's process, or its host, has.
 
     Args:
         task: name of the task, for example ``1_3``.
-        state: what there is.
+        state: where the state is.
         position: sum of the changelog offsets that it stands for, to tell which of two copies is nearer to the end; 0
             where it is not known.
     """
@@ -73,7 +73,7 @@ class Hello:
 
     Args:
         application: the application id.
-        run: identifies the driver's run, as the Spark task was told.
+        run: identifies the driver's run that launched the Spark task.
         epoch: number of the epoch that the Spark task belongs to.
         slot: number of the Spark partition.
         attempt: which attempt of that Spark task it is, from 0.
@@ -102,16 +102,16 @@ class Hello:
 
     @property
     def thread(self) -> str:
-        """Name of the thread: its process, of which each runs one at a time."""
+        """The name of the thread: that of its process, which runs one thread at a time."""
         return f"{self.host}/{self.pid}/{self.process_start}"
 
     @property
     def disk(self) -> tuple[str, str]:
-        """The disk that it keeps stores on."""
+        """The disk on which the thread keeps stores."""
         return self.host, self.state_dir
 
     def is_earlier_attempt_of(self, other: Hello) -> bool:
-        """Returns whether Spark has started the same stream thread again since."""
+        """Returns whether ``other`` is a later attempt of the same stream thread."""
         return (self.epoch, self.slot) == (other.epoch, other.slot) and self.attempt < other.attempt
 
 
@@ -131,7 +131,7 @@ class TaskReport:
         next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch.
         restore_remaining: changelog records to apply until its stores are there.
         restore_rate: changelog records per second.
-        statistics: since the last report, as :meth:`millrace.metrics.TaskStatistics.to_bytes` gives them, as text.
+        statistics: since the last report, encoded by :meth:`millrace.metrics.TaskStatistics.to_bytes`, as text.
     """
 
     __pydantic_config__ = _STRICT
@@ -270,7 +270,7 @@ class Goodbye:
 
 @dataclass(frozen=True)
 class Alive:
-    """Sent each second, whatever the loop does.
+    """A sign of life, sent each second, whatever the loop does.
 
     Args:
         seen: number of the last message that came from the other side.
@@ -284,7 +284,7 @@ class Alive:
 
 @dataclass(frozen=True)
 class Welcome:
-    """The driver's first message: it knows the thread.
+    """The driver's first message, after it has accepted the thread.
 
     Args:
         lease_s: how long the thread may process after the last of its messages that the driver has seen, seconds.
@@ -298,12 +298,12 @@ class Welcome:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A task that a thread has.
+    """A task that is assigned to a thread.
 
     Args:
         task: its name.
         plan: digest of the plan of its sub-topology (:func:`plan_digest`), which the thread got from Spark.
-        paused: whether it stops behind its next commit.
+        paused: whether it pauses after its next commit.
         is_stale: whether another process, or a fence of the driver, has had the task since this process had it: what it
             holds open is out of date, and must be closed before the task is opened.
     """
@@ -372,7 +372,7 @@ class CommitNow:
 
 @dataclass(frozen=True)
 class End:
-    """The thread commits its tasks, says ``Goodbye`` and leaves.
+    """The command to commit all tasks, say ``Goodbye`` and leave.
 
     Args:
         reason: why.
@@ -392,17 +392,17 @@ _FROM_DRIVER: TypeAdapter[FromDriver] = TypeAdapter(Annotated[FromDriver, Field(
 
 
 def from_thread_to_bytes(message: FromThread) -> bytes:
-    """Encodes what a thread says."""
+    """Encodes a message of a thread."""
     return _FROM_THREAD.dump_json(message)
 
 
 def from_driver_to_bytes(message: FromDriver) -> bytes:
-    """Encodes what the driver says."""
+    """Encodes a message of the driver."""
     return _FROM_DRIVER.dump_json(message)
 
 
 def from_thread(data: bytes) -> FromThread:
-    """Decodes what a thread says.
+    """Decodes a message of a thread.
 
     Raises:
         MessageError: it is no such message.
@@ -411,7 +411,7 @@ def from_thread(data: bytes) -> FromThread:
 
 
 def from_driver(data: bytes) -> FromDriver:
-    """Decodes what the driver says.
+    """Decodes a message of the driver.
 
     Raises:
         MessageError: it is no such message.
@@ -420,17 +420,17 @@ def from_driver(data: bytes) -> FromDriver:
 
 
 def plan_digest(plan: bytes) -> str:
-    """Names an encoded plan in a message; both sides have the plan itself from Spark."""
+    """Returns the digest of an encoded plan, which names it in messages; both sides have the plan itself from Spark."""
     return hashlib.sha256(plan).hexdigest()[:32]
 
 
 def offsets_of(positions: Mapping[TopicPartition, int]) -> Offsets:
-    """Gives offsets by topic-partition the form that messages have."""
+    """Converts offsets by topic-partition to their form in messages."""
     return tuple((topic, partition, offset) for (topic, partition), offset in sorted(positions.items()))
 
 
 def positions_of(offsets: Offsets) -> dict[TopicPartition, int]:
-    """Gives offsets of a message by topic-partition."""
+    """Converts offsets of a message to offsets by topic-partition."""
     return {(topic, partition): offset for topic, partition, offset in offsets}
 
 

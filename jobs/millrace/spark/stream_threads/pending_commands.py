@@ -1,4 +1,4 @@
-"""Commands of the driver while tasks have still to execute them."""
+"""Commands of the driver that some tasks have not executed yet."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PendingCommands:
         self._commands: list[_Command] = []
 
     def add(self, message: Act | CommitNow, tasks: Mapping[str, ThreadTask], now: float) -> None:
-        """Takes a command.
+        """Adds a command.
 
         Args:
             message: the command.
@@ -54,14 +54,14 @@ class PendingCommands:
         self._answer()
 
     def action_for(self, name: str) -> Act | None:
-        """Returns what a task is to do next, in the order of the commands."""
+        """Returns the next action for a task, in the order of the commands; ``None`` if there is none."""
         for command in self._commands:
             if isinstance(command.message, Act) and name in command.remaining:
                 return command.message
         return None
 
     def acted(self, name: str, ended: Ended) -> None:
-        """A task has done what :meth:`action_for` said."""
+        """Records the result of the action that :meth:`action_for` returned."""
         for command in self._commands:
             if isinstance(command.message, Act) and name in command.remaining:
                 command.remaining.discard(name)
@@ -71,14 +71,14 @@ class PendingCommands:
         self._answer()
 
     def committed(self, name: str) -> None:
-        """A task has committed."""
+        """Records that a task has committed."""
         for command in self._commands:
             if isinstance(command.message, CommitNow):
                 command.remaining.discard(name)
         self._answer()
 
     def discard(self, name: str) -> None:
-        """A task is gone."""
+        """Records that the thread has released a task."""
         for command in self._commands:
             if name in command.remaining:
                 command.remaining.discard(name)
@@ -86,7 +86,7 @@ class PendingCommands:
         self._answer()
 
     def end(self) -> None:
-        """Nothing more is done: what is still to be done is answered so."""
+        """Answers all commands, without the tasks that have not executed them."""
         for command in self._commands:
             command.missing |= command.remaining
             command.remaining.clear()

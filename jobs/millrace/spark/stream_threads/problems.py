@@ -1,4 +1,4 @@
-"""Errors on their way between processes: the names of their classes, the message and the remedy, never an object."""
+"""Errors that are sent between processes: the names of their classes, the message and the remedy, never an object."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Problem:
 
 
 def problem_of(error: BaseException) -> Problem:
-    """Describes an error for the other side. One that is not Millrace's own is named with its class in the message."""
+    """Describes an error for the other side. The message of an error that is not Millrace's own contains its class."""
     kinds = tuple(kind.__name__ for kind in type(error).__mro__ if issubclass(kind, MillraceError))
     if isinstance(error, MillraceError):
         return Problem(kinds, _cut(error.message), _cut(error.remedy))
@@ -38,7 +38,7 @@ def problem_of(error: BaseException) -> Problem:
 
 
 def error_of(problem: Problem) -> MillraceError:
-    """Gives the error that a problem describes, of its nearest class in :mod:`millrace.errors`."""
+    """Returns the error that a problem describes, of its nearest class in :mod:`millrace.errors`."""
     for name in problem.kinds:
         kind = getattr(errors, name, None)
         if isinstance(kind, type) and issubclass(kind, MillraceError) and kind is not MillraceError:

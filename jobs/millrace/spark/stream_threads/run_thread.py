@@ -1,4 +1,4 @@
-"""What a Spark task of an epoch runs: one stream thread."""
+"""The function that a Spark task of an epoch runs: one stream thread."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RunThread:
     plans: Mapping[str, bytes]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Takes the rows of one Spark partition, which say nothing, and gives none."""
+        """Runs the stream thread; yields nothing. The rows of the Spark partition have no meaning."""
         for _ in batches:
             pass
         context = TaskContext.get()
@@ -140,9 +140,9 @@ class RunThread:
 
 
 def connected(connect: Callable[[], CoordinatorConnection]) -> CoordinatorConnection:
-    """Connect to the driver, however long that takes.
+    """Connects to the driver, however long that takes.
 
-    An error would have Spark start the thread again at the same place, and end the whole epoch after some attempts,
+    An error would make Spark start the thread again, and end the whole epoch after some attempts,
     although other threads may be well. The driver sees that Spark runs the thread and that it has not connected, says
     so, and cancels it with its epoch.
 
@@ -163,7 +163,7 @@ def connected(connect: Callable[[], CoordinatorConnection]) -> CoordinatorConnec
 
 
 class _TaskMaker:
-    """Makes the tasks of the plans that Spark brought."""
+    """The maker of tasks, from the plans that Spark brought."""
 
     def __init__(self, plans: Mapping[str, QueryPlan], warm: WarmTasks, *, run: str) -> None:
         self._plans = plans
@@ -172,7 +172,7 @@ class _TaskMaker:
         self._batches = 0
 
     def make(self, assignment: Assignment) -> tuple[OpenTask, TaskSettings]:
-        """See :class:`millrace.spark.stream_threads.surroundings.TaskMaker`."""
+        """Returns a task that is not open yet, see :class:`millrace.spark.stream_threads.surroundings.TaskMaker`."""
         plan, spec = self._spec(assignment)
         return (
             HeldThreadTask(
@@ -186,7 +186,7 @@ class _TaskMaker:
         )
 
     def copied(self, assignment: Assignment) -> CopiedTask | None:
-        """What is copied of a task; see :class:`StandbyCopies`."""
+        """Returns what is copied of a task, or ``None``; see :class:`StandbyCopies`."""
         return copied_task(self._spec(assignment)[1])
 
     def _spec(self, assignment: Assignment) -> tuple[QueryPlan, TaskSpec]:
@@ -199,7 +199,7 @@ class _TaskMaker:
         return plan, plan.task_spec(int(assignment.task.rpartition("_")[2]))
 
     def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:
-        """See :class:`millrace.spark.stream_threads.surroundings.TaskMaker`."""
+        """Returns the row of statistics of a batch, for the driver."""
         self._batches += 1
         row = statistics_of(outcome, batch_id=self._batches, run_id=self._run, failed_attempts=failed_attempts)
         return row.to_bytes().decode()
@@ -229,7 +229,7 @@ def _act(task: Task, action: str, arguments: Mapping[str, object]) -> object:
 
 
 def _held(warm: WarmTasks, plans: Mapping[str, QueryPlan]) -> Iterator[HeldTask]:
-    """What this process has open, and what is on its host's disk."""
+    """Returns the tasks that are open in this process, or whose state is on its host's disk."""
     is_open = {spec.name for spec in warm.held()}
     for plan in plans.values():
         for number in range(plan.tasks):

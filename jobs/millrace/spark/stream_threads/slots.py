@@ -1,4 +1,4 @@
-"""How many stream threads Spark has slots for, now and once all executors are there."""
+"""The numbers of Spark's slots for stream threads: now, and once all executors have started."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from millrace.config_advice import MOST_EXECUTORS, allocates_dynamically
 
 @dataclass(frozen=True)
 class Slots:
-    """Slots of an application: Spark tasks that run at a time.
+    """The slots of an application: the Spark tasks that run at the same time.
 
     Args:
         now: with the executors that there are.
@@ -42,7 +42,7 @@ SizeOfEpoch = Callable[[], EpochSize]
 
 
 def epoch_size(threads: int | None, slots: Slots, tasks: int) -> EpochSize:
-    """Returns the size an epoch.
+    """Returns the number of threads of an epoch.
 
     Args:
         threads: ``num.stream.threads``; ``None`` takes all slots.
@@ -54,7 +54,7 @@ def epoch_size(threads: int | None, slots: Slots, tasks: int) -> EpochSize:
 
 
 def slots_of(session: SparkSession) -> Slots:
-    """Asks Spark for the slots of an application."""
+    """Returns the slots that Spark has for an application."""
     context = session.sparkContext
     machine = context._jsc.sc()
     # What defaultParallelism says is at least two, and whatever spark.default.parallelism says.
@@ -66,7 +66,7 @@ def slots_of(session: SparkSession) -> Slots:
 
 
 def wanted_slots(settings: Mapping[str, str]) -> int:
-    """Computes the slots that a session's settings ask a cluster for; 0 where they take whatever there is.
+    """Returns the slots that a session's settings ask a cluster for; 0 if they take all that there are.
 
     Args:
         settings: the session's settings.

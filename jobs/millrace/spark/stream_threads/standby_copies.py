@@ -1,4 +1,4 @@
-"""The standby copies that a stream thread keeps, each followed in a thread of its own beside the loop."""
+"""The standby copies that a stream thread keeps, each followed by a thread of its own beside the loop."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ class Standbys(Protocol):
     """The standby copies of a stream thread, as its loop uses them."""
 
     def keep(self, assignments: Sequence[Assignment]) -> None:
-        """Keeps these, and no others, from now on. Returns at once."""
+        """Keeps the assigned copies from now on, and no others. Returns at once."""
 
     def reports(self) -> tuple[StandbyReport, ...]:
-        """Returns their status."""
+        """Returns the status of each copy."""
 
     def close(self) -> None:
-        """Releases all of them."""
+        """Releases all copies."""
 
 
 class NoStandbys:
     """The standby copies of a thread that keeps none."""
 
     def keep(self, assignments: Sequence[Assignment]) -> None:
-        """Works like :class:`Standbys`."""
+        """Does nothing."""
 
     def reports(self) -> tuple[StandbyReport, ...]:
-        """Works like :class:`Standbys`."""
+        """Returns no reports."""
         return ()
 
     def close(self) -> None:
-        """Works like :class:`Standbys`."""
+        """Does nothing."""
 
 
 class StandbyCopies:
-    """Keeps standby copies of tasks that other hosts process.
+    """The standby copies of tasks that other hosts process.
 
     Args:
         describe: what is copied of a task, by its assignment; ``None`` where there is nothing to copy. Raises
             ``MillraceError`` where its plan is missing.
         open_copy: opens a copy.
-        take_directory: has whichever process of this host has a task's directory give it back.
+        take_directory: makes the process of this host that holds a task's directory release it.
         clock: a monotonic clock, seconds.
     """
 
@@ -79,7 +79,7 @@ class StandbyCopies:
         self._problems: dict[str, str] = {}
 
     def keep(self, assignments: Sequence[Assignment]) -> None:
-        """Works like :class:`Standbys`."""
+        """Keeps the assigned copies from now on, and no others. Returns at once."""
         wanted = {each.task: each for each in assignments}
         with self._guard:
             for name in [name for name, each in self._wanted.items() if wanted.get(name) != each]:
@@ -93,13 +93,13 @@ class StandbyCopies:
             self._follow_up()
 
     def reports(self) -> tuple[StandbyReport, ...]:
-        """Works like :class:`Standbys`. One that has failed is begun again."""
+        """Returns the status of each copy, and starts those again that have failed."""
         with self._guard:
             self._follow_up()
             return tuple(self._report(name) for name in sorted(self._wanted))
 
     def release(self, directory: Path) -> None:
-        """Closes the copy in a directory, for the process that asks for it; returns once it is given back.
+        """Closes the copy in a directory, for the process that asks for it; returns once the directory is free.
 
         It is not opened again before the driver has said that the thread keeps it again.
         """
@@ -118,7 +118,7 @@ class StandbyCopies:
                 each.stop()
 
     def close(self) -> None:
-        """Works like :class:`Standbys`."""
+        """Stops all followers, which releases their copies."""
         with self._guard:
             self._wanted = {}
             followers = [*self._followers.values(), *self._ending]
@@ -129,7 +129,7 @@ class StandbyCopies:
             each.stop()
 
     def _follow_up(self) -> None:
-        """Begins what is wanted and does not follow."""
+        """Starts the wanted copies that no follower keeps, at most once in a retry interval."""
         self._ending = [each for each in self._ending if each.is_active]
         ending = {each.task.name for each in self._ending}
         now = self._clock()

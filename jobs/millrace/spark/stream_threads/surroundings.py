@@ -1,4 +1,4 @@
-"""What the loop of a stream thread has around it, and tests play: its driver, and who makes its tasks."""
+"""The interfaces of a stream thread's loop, which tests replace: its connection to the driver, its maker of tasks."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ class DriverConnection(Protocol):
 
     @property
     def lease_left_s(self) -> float:
-        """How long no other process has this thread's tasks for sure, seconds."""
+        """Seconds for which no other process can get this thread's tasks."""
 
     def send(self, message: FromThread) -> None:
         """Sends a message; returns at once."""
 
     def take(self, timeout_s: float = 0.0) -> FromDriver | ConnectionEnded | None:
-        """Returns the driver's next message; ``None`` where none came in time."""
+        """Returns the driver's next message; ``None`` if none came in time."""
 
     def leave(self, reason: str) -> None:
-        """Says goodbye and ends the connection."""
+        """Sends the goodbye and ends the connection."""
 
     def abandon(self, reason: str) -> None:
         """Ends the connection without a goodbye."""
 
 
 class TaskMaker(Protocol):
-    """Makes the tasks that a thread is assigned."""
+    """A maker of the tasks that a thread is assigned."""
 
     def make(self, assignment: Assignment) -> tuple[OpenTask, TaskSettings]:
-        """Returns a task that is not open yet, and what the loop must know of it.
+        """Returns a task that is not open yet, and its settings for the loop.
 
         Raises:
             MillraceError: the thread does not have the plan of the task.
         """
 
     def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:
-        """Returns a batch as the row of statistics for the driver."""
+        """Returns the row of statistics of a batch, for the driver."""

@@ -1,4 +1,4 @@
-"""What a stream thread reports of a task."""
+"""The progress of a task that a stream thread reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STANDING = (Activity.READY, Activity.ACTING)
 
 @dataclass
 class TaskCounts:
-    """The counts of a task since its thread has it.
+    """The counts of a task since it was assigned to its thread.
 
     Args:
         records: input records processed.
@@ -33,14 +33,14 @@ class TaskCounts:
 
 
 def state_of(task: ThreadTask) -> TaskState:
-    """Returns what the driver is told that a task does."""
+    """Returns the state of a task that is reported to the driver."""
     if task.activity in _OPENING:
         return TaskState.OPENING
     return TaskState.PAUSED if task.paused and task.activity in _STANDING else TaskState.RUNNING
 
 
 def take_report(task: ThreadTask, counts: TaskCounts) -> TaskReport:
-    """Makes the report of a task; its rows of statistics are reported with it, once."""
+    """Returns the report of a task, with its rows of statistics, each of which is reported once."""
     statistics, counts.statistics = counts.statistics, []
     read = task.input
     return TaskReport(

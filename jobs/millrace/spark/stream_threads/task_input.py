@@ -1,4 +1,4 @@
-"""What a stream thread has read for a task and the task has not committed yet."""
+"""The input that a stream thread has read for a task, and that the task has not committed yet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BACKLOG_RECORDS = 1_000
 
 
 class ReadColumns(Protocol):
-    """Records of one partition as a reader gives them, and how far it has come."""
+    """Records of one partition from a reader, with the reader's position."""
 
     @property
     def topic(self) -> str:
@@ -63,16 +63,16 @@ class ReadColumns(Protocol):
 
     @property
     def end(self) -> int | None:
-        """The end of the partition where the reader has met it; ``None`` where there may be more."""
+        """The end of the partition if the reader has reached it; ``None`` if there may be more records."""
 
     @property
     def log_end(self) -> int | None:
-        """The end of the partition by the newest answer of the broker, if any."""
+        """The end of the partition by the broker's newest answer, if any."""
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What a poll brought of a partition, as far as it is not committed: rows from ``first`` on."""
+    """The uncommitted records that a poll returned of a partition: the rows from ``first`` on."""
 
     rows: InputBatch
     position: int
@@ -83,17 +83,17 @@ class _Part:
         return len(self.rows) - self.first
 
     def taken(self, rows: int) -> InputBatch:
-        """The first of its rows. A part that is taken bit by bit is not copied as a whole each time."""
+        """Returns the first rows. A part that is taken in pieces is not copied as a whole each time."""
         if rows == len(self.rows):
             return self.rows
         return self.rows.take(np.arange(self.first, self.first + rows, dtype=np.int64))
 
     def position_after(self, rows: int) -> int:
-        """The offset to read next behind the first of its rows."""
+        """Returns the next offset to read after the first ``rows`` rows."""
         return self.position if rows == len(self) else int(self.rows.offset[self.first + rows - 1]) + 1
 
     def since(self, offset: int) -> _Part:
-        """What it has at and behind an offset; there must be some."""
+        """Returns the part with the rows from an offset on, of which there must be some."""
         first = int(np.searchsorted(self.rows.offset, offset))
         kept = len(self.rows) - first
         return replace(self, first=first, size_bytes=self.size_bytes * kept // len(self))
@@ -150,7 +150,7 @@ class TaskInput:
         }
 
     def add(self, columns: ReadColumns) -> None:
-        """Takes what a reader has read of one of the partitions."""
+        """Adds the records that a reader has read of one of the partitions."""
         partition = self._partitions[columns.topic, columns.partition]
         count = len(columns.offsets)
         if count:
@@ -175,7 +175,7 @@ class TaskInput:
 
     @property
     def committed(self) -> Mapping[TopicPartition, int]:
-        """Committed offset of each partition."""
+        """The committed offset of each partition."""
         return self._committed
 
     @property
@@ -185,17 +185,17 @@ class TaskInput:
 
     @property
     def ends(self) -> dict[TopicPartition, int]:
-        """End of each partition whose end is known."""
+        """The end of each partition whose end is known."""
         return {topic_partition: each.position for topic_partition, each in self._partitions.items() if each.at_end}
 
     @property
     def records(self) -> int:
-        """Records that are buffered."""
+        """The number of buffered records."""
         return sum(partition.records for partition in self._partitions.values())
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of keys and values that are buffered."""
+        """The bytes of buffered keys and values."""
         return sum(partition.size_bytes for partition in self._partitions.values())
 
     @property
@@ -212,7 +212,7 @@ class TaskInput:
 
     @property
     def is_full(self) -> bool:
-        """Whether a whole batch is buffered, or so much of a partition that it is read no further."""
+        """Whether a whole batch is buffered, or so much of a partition that it is not read further."""
         if self.most_rows is not None and self.records >= self.most_rows:
             return True
         most_bytes = max(1, min(MOST_BATCH_BYTES, self.most_bytes // 2))
@@ -223,7 +223,7 @@ class TaskInput:
         )
 
     def overflowing(self) -> list[TopicPartition]:
-        """Returns the partitions of which two whole batches, or all that may be, are buffered.
+        """Returns the partitions of which two whole batches are buffered, or as much as may be buffered.
 
         Reading on would only take memory.
         """
@@ -235,7 +235,7 @@ class TaskInput:
         ]
 
     def decidable_in(self, now: float) -> float:
-        """Returns the seconds until there are records that certainly come next, if nothing else is read.
+        """Returns the seconds until it is certain which records come next, if nothing else is read.
 
         It is infinite where only reading helps.
 
@@ -249,7 +249,7 @@ class TaskInput:
         return max(self._empty_for(partition, now) for partition in self._partitions.values())
 
     def _empty_for(self, partition: _Partition, now: float) -> float:
-        """How long a partition keeps the others waiting, seconds."""
+        """Returns the seconds for which an empty partition makes the others wait."""
         if partition.records:
             partition.idles_until = None
             return 0.0
@@ -260,7 +260,7 @@ class TaskInput:
         return max(0.0, partition.idles_until - now)
 
     def _has_more(self, partition: _Partition, now: float, *, taken_whole: bool) -> bool:
-        """Whether records behind those that a batch takes of a partition may be older than others of the batch."""
+        """Returns whether a partition may have further records that are older than others of the batch."""
         if self._idle_s == TASK_IDLE_DISABLED:
             # Those that are buffered are there, and nothing is waited for.
             return not taken_whole
@@ -299,7 +299,7 @@ class TaskInput:
         return rows, ranges
 
     def _take(self, partition: _Partition, most_rows: int | None) -> tuple[list[InputBatch], int | None]:
-        """What a batch takes of a partition, and the position behind it; ``None`` where it takes nothing.
+        """Returns the rows that a batch takes of a partition, and the position after them; ``None`` if it takes none.
 
         What a poll brought is taken whole, unless ``most_rows`` end within it.
         """
@@ -319,10 +319,10 @@ class TaskInput:
         return taken, position
 
     def _rows_of_each(self) -> dict[TopicPartition, int]:
-        """How many rows a batch takes of each partition that has some, where their number is limited.
+        """Returns the most rows that a batch takes of each partition that has some; empty without a limit.
 
-        Each gives one at least: with nothing of a partition that has records, none of the others would be certain.
-        What one does not need the others get.
+        At least one of each: without any of a partition that has records, no other would be certain to come next.
+        The others get what one does not need.
         """
         if self.most_rows is None:
             return {}
@@ -335,10 +335,10 @@ class TaskInput:
         return most
 
     def commit_to(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Forgets the rows before the positions, which are committed.
+        """Discards the rows before the positions, which are committed.
 
         Raises:
-            AssertionError: a position is beyond what was read, or behind what was committed.
+            AssertionError: a position is beyond what was read, or before what was committed.
         """
         for topic_partition, position in positions.items():
             partition, before = self._partitions[topic_partition], self._committed[topic_partition]

@@ -1,4 +1,4 @@
-"""The loop of a stream thread: poll, give each task its rows, run the batches that are due, report.
+"""The loop of a stream thread: polls, passes the rows to their tasks, runs the batches that are due, reports.
 
 What a task is given is run beside the loop, one thing at a time for each task: while the transaction of one task is on
 its way to the broker, another one is processed and the loop reads on. Tasks are opened and closed so, too.
@@ -56,7 +56,7 @@ _log = structlog.get_logger(__name__)
 
 
 class DriverLostError(OperationError):
-    """The driver of a stream thread is gone, or counts the thread among the dead."""
+    """The driver of a stream thread is gone, or considers the thread dead."""
 
 
 class StreamThread:
@@ -129,7 +129,7 @@ class StreamThread:
         return self._ending
 
     def turn(self) -> None:
-        """One turn of the loop."""
+        """Runs one turn of the loop."""
         self._take_messages(0.0)
         self._take_ended()
         self._begin_due_work()
@@ -138,7 +138,7 @@ class StreamThread:
         self._report_if_due()
 
     def _finish(self) -> None:
-        """Everything that runs ends; the tasks stay open in the process, for its next thread."""
+        """Waits for all running work, then leaves; the tasks stay open in the process, for its next thread."""
         assert self._ending is not None
         for task in self._tasks.values():
             task.wait()
@@ -260,7 +260,7 @@ class StreamThread:
         counts.failed_attempts = 0
 
     def _failed(self, task: ThreadTask, error: Exception) -> None:
-        """A task was closed by an error. It is opened again, or released where that would not help."""
+        """Handles that an error has closed a task. It is opened again, or released if that would not help."""
         self._counts[task.name].failed_attempts += 1
         self._read_no_more(task)
         known = isinstance(error, MillraceError)
@@ -319,7 +319,7 @@ class StreamThread:
                     task.run(now)
 
     def _has_lease(self) -> bool:
-        """Whether these tasks are no one else's for sure."""
+        """Returns whether no other thread can have these tasks."""
         if self._connection.lease_left_s > 0:
             return True
         self._lost("the driver has not been heard for too long, and may have given the tasks to others")
@@ -367,7 +367,7 @@ class StreamThread:
         self._timing.polled(now - began, brought_records=brought > 0)
 
     def _reading_failed(self, error: MillraceError) -> None:
-        """The input of a task cannot be read: it is closed, with what the broker says of why."""
+        """Closes a task whose input cannot be read, with the reason that the broker reports."""
         failed = self._reader.failed
         tasks = (
             list(self._tasks.values()) if failed is None else [self._owners[failed]] if failed in self._owners else []

@@ -1,4 +1,4 @@
-"""What a stream thread may hold in memory, and the shares of its partitions and tasks."""
+"""The limits of a stream thread's memory, and the shares of its partitions and tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEAST_SHARE_BYTES = 4 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class ThreadLimits:
-    """The limits of what a stream thread holds over all its tasks.
+    """The memory limits of a stream thread, over all its tasks.
 
     Args:
         poll_records: most records of one poll, over all partitions.
@@ -35,7 +35,7 @@ class ThreadLimits:
 
     @classmethod
     def from_config(cls, config: StreamsConfig) -> ThreadLimits:
-        """Returns the limits of the settings. A poll of more than a partition may buffer would buffer it anyway."""
+        """Returns the configured limits. A poll takes no more records than a partition may buffer."""
         poll_records = config.max_poll_records
         if poll_records is None:
             poll_records = min(POLL_RECORDS, config.buffered_records_per_partition or POLL_RECORDS)
@@ -47,13 +47,13 @@ class ThreadLimits:
         )
 
     def partition_bytes(self, partitions: int) -> int:
-        """Returns the share of each of so many partitions in what is buffered of the input, bytes."""
+        """Returns the share of each partition in the buffers of the input, bytes."""
         if self.buffered_bytes is None:
             return max(LEAST_SHARE_BYTES, MOST_BUFFERED_BYTES // max(1, partitions))
         return max(1, self.buffered_bytes // max(1, partitions))
 
     def share(self, tasks: Collection[ThreadTask]) -> None:
-        """Gives each open task its share: of the buffers by its partitions, of the cache where it has cached stores."""
+        """Sets the share of each open task: of the buffers by its partitions, of the cache if it has cached stores."""
         open_tasks = [task for task in tasks if task.input is not None]
         partition_bytes = self.partition_bytes(sum(len(task.task.inputs) for task in open_tasks))
         merging = sum(task.merges for task in open_tasks)

@@ -1,4 +1,4 @@
-"""One task of a stream thread: when something of it is due, and what runs. One thing of it runs at a time."""
+"""One task of a stream thread: what is due next, and what runs. At most one activity of a task runs at a time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FIRST_RETRY_S = 0.1
 
 
 class OpenTask(Protocol):
-    """A task as a stream thread uses it. Called by one thread at a time, not always the same one."""
+    """A task as a stream thread uses it. Called by one thread at a time, not always by the same one."""
 
     @property
     def name(self) -> str:
@@ -40,10 +40,10 @@ class OpenTask(Protocol):
 
     @property
     def inputs(self) -> tuple[TopicPartition, ...]:
-        """Its input partitions."""
+        """The task's input partitions."""
 
     def open(self) -> BatchOutcome:
-        """Opens the stores and the producer, and brings the stores to the committed offsets.
+        """Opens the stores and the producer, and restores the stores to the committed offsets.
 
         Raises:
             MillraceError: see :meth:`millrace.task.task.Task.run_batch`.
@@ -52,24 +52,24 @@ class OpenTask(Protocol):
     def run(
         self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange], *, recommit: bool
     ) -> BatchOutcome:
-        """Process and commit a batch, see :meth:`millrace.task.task.Task.run_batch`. An error closes the task.
+        """Processes and commits a batch, see :meth:`millrace.task.task.Task.run_batch`. An error closes the task.
 
         Raises:
             MillraceError: nothing was committed, or it shows in the committed offsets.
         """
 
     def act(self, action: str, arguments: Mapping[str, object]) -> object:
-        """Does a named action with the open task."""
+        """Executes a named action on the open task."""
 
     def explain(self, error: MillraceError) -> None:
-        """Closes the task, whose input cannot be read, and raises why: that error, or what is behind it.
+        """Closes the task, whose input cannot be read, and raises the reason: that error, or its cause.
 
         Raises:
             MillraceError: always.
         """
 
     def close(self) -> None:
-        """Closes stores and producer. Nothing where it is not open."""
+        """Closes stores and producer. Does nothing if they are not open."""
 
 
 class Activity(StrEnum):
@@ -118,7 +118,7 @@ class TaskSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """Something of a task has ended.
+    """The end of an activity of a task.
 
     Args:
         activity: what it was.
@@ -138,7 +138,7 @@ class Ended:
 
 
 class ThreadTask:
-    """A task while a stream thread has it.
+    """A task that is assigned to a stream thread.
 
     Args:
         task: how it is used.
@@ -174,11 +174,11 @@ class ThreadTask:
 
     @property
     def merges(self) -> bool:
-        """Whether it takes a share of the record cache."""
+        """Whether the task takes a share of the record cache."""
         return self._settings.merges
 
     def share(self, *, partition_bytes: int, cache_bytes: int | None) -> None:
-        """Gives the open task its shares of what its thread may hold.
+        """Sets the open task's shares of the memory of its thread.
 
         Args:
             partition_bytes: what may be buffered of each of its partitions.
@@ -200,11 +200,11 @@ class ThreadTask:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something of it runs."""
+        """Whether an activity of the task runs."""
         return self._running is not None
 
     def open(self, now: float) -> None:
-        """Begins to open it."""
+        """Begins to open the task."""
         self._start(Activity.OPENING, now, self.task.open)
 
     def run(self, now: float) -> None:
@@ -221,23 +221,23 @@ class ThreadTask:
         self._start(Activity.ACTING, now, lambda: self.task.act(action, arguments))
 
     def fail(self, now: float, error: MillraceError) -> None:
-        """Begins to find out why its input cannot be read; it is closed."""
+        """Begins to close the task and to find the reason why its input cannot be read."""
         self._start(Activity.EXPLAINING, now, lambda: self.task.explain(error))
 
     def close(self, now: float) -> None:
-        """Begins to close it, for good."""
+        """Begins to close the task, for good."""
         self._start(Activity.CLOSING, now, self.task.close)
 
     def ask_for_commit(self) -> None:
-        """Makes the read records be committed without waiting for the interval."""
+        """Makes the read records be committed without waiting for the commit interval."""
         self._schedule.ask()
 
     def read(self, now: float) -> None:
-        """Something was read for it."""
+        """Records that something was read for the task."""
         self._schedule.moved(now)
 
     def due_in(self, now: float) -> float:
-        """Returns the seconds until something of it is to begin; infinite where nothing is known."""
+        """Returns the seconds until an activity of the task is due; infinite if none is known."""
         if self.is_busy:
             return float("inf")
         if self.activity is Activity.CLOSED:
@@ -247,16 +247,16 @@ class ThreadTask:
         return self._schedule.due_in(now, self.input)
 
     def has_uncommitted(self, now: float) -> bool:
-        """Returns whether something is read that could be committed now."""
+        """Returns whether the task has read something that could be committed now."""
         return self.input is not None and (self.input.decidable_in(now) == 0 or self.input.has_passed_markers)
 
     def wait(self) -> None:
-        """Returns once what runs has ended, however it ended."""
+        """Waits until the running activity has ended, also with an error."""
         if self._running is not None:
             self._running.exception()
 
     def take_ended(self, now: float) -> Ended | None:
-        """Returns what has ended since the last call, with the state after it; ``None`` where nothing has."""
+        """Returns the activity that has ended since the last call, with its result; ``None`` if none has."""
         if self._running is None or not self._running.done():
             return None
         future, self._running = self._running, None

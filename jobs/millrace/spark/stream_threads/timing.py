@@ -1,4 +1,4 @@
-"""What a stream thread spends its time on."""
+"""The time that a stream thread spends on each kind of work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COMMITTING = ("commit", "store")
 
 @dataclass
 class LoopTiming:
-    """Seconds by what they were spent on. Commits and the processing of several tasks may overlap.
+    """The seconds spent on each kind of work. Commits and the processing of several tasks may overlap.
 
     Args:
         began_at: when the loop began.
@@ -27,12 +27,12 @@ class LoopTiming:
     longest_commit_s: float = field(default=0.0)
 
     def polled(self, seconds: float, *, brought_records: bool) -> None:
-        """A poll has ended; one that brought nothing has waited only."""
+        """Adds the time of a poll, unless it returned no records: then it only waited."""
         if brought_records:
             self.poll_s += seconds
 
     def processed(self, durations: Mapping[str, float]) -> None:
-        """A batch has ended, with its seconds by phase."""
+        """Adds the time of a batch, given its seconds by phase."""
         self.process_s += sum(durations.get(phase, 0.0) for phase in _PROCESSING)
         if "commit" in durations:
             commit_s = sum(durations.get(phase, 0.0) for phase in _COMMITTING)
@@ -41,7 +41,7 @@ class LoopTiming:
             self.longest_commit_s = max(self.longest_commit_s, commit_s)
 
     def take(self, now: float) -> ThreadTiming:
-        """Returns what a report says; the longest commit is that since the last report."""
+        """Returns the totals for a report; the longest commit is that since the last report."""
         longest, self.longest_commit_s = self.longest_commit_s, 0.0
         return ThreadTiming(
             poll_s=self.poll_s,

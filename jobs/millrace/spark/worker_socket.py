@@ -6,6 +6,7 @@ import contextlib
 import os
 import pickle
 import socket
+import stat
 import struct
 import tempfile
 import threading
@@ -14,10 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from millrace.errors import StateError
+
 ANSWER_LIMIT_S = 5.0
 """How long a worker may be silent before it counts as hung."""
 
 _PULSE_S = 1.0
+_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LENGTH = struct.Struct(">q")
 
 
@@ -33,14 +37,30 @@ class GiveUp:
 
 
 def socket_path(pid: int) -> Path:
-    """Returns the path of a worker's socket. Short, since a socket's path is limited to about 100 characters."""
-    return Path(tempfile.gettempdir()) / f"millrace-workers-{os.getuid()}" / f"{pid}.sock"
+    """Returns the path of a worker's socket. Short, since a socket's path is limited to about 100 characters.
+
+    Raises:
+        StateError: its directory can be opened by other users, who would have this process unpickle what they like.
+    """
+    directory = Path(tempfile.gettempdir()) / f"millrace-workers-{os.getuid()}"
+    with contextlib.suppress(FileNotFoundError):
+        found = directory.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & _OF_OTHERS:
+            raise StateError(
+                f"The directory {directory} of the sockets of workers is not theirs alone.",
+                remedy="remove it, and find out who made it; or set TMPDIR to a directory of your own",
+            )
+    return directory / f"{pid}.sock"
 
 
 def listen() -> socket.socket:
-    """Returns the listening socket of this process, at its :func:`socket_path`."""
-    path = socket_path(os.getpid())
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Returns the listening socket of this process, at its :func:`socket_path`.
+
+    Raises:
+        StateError: see :func:`socket_path`.
+    """
+    socket_path(os.getpid()).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = socket_path(os.getpid())  # again: another user may have been faster
     # A process of the same number that is no more may have left its socket.
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

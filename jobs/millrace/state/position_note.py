@@ -91,12 +91,14 @@ class PositionNotes:
         note = PositionNote.of(position, self._stores)
         if note == self._written:
             return
+        self._written_at = self._clock()
         try:
             write_atomically(self._path, orjson.dumps(note), waits_for_disk=False, makes_directory=False)
         except OSError as error:
             # The database says whether the disk fails; this file serves placement only.
             _log.warning("position of a task was not noted", path=str(self._path), problem=str(error))
-        self._written, self._written_at = note, self._clock()
+        else:
+            self._written = note
 
     def remove(self) -> None:
         """Removes the note: the directory has no data any more."""

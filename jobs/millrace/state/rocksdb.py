@@ -381,7 +381,7 @@ class RocksDatabase:
 
     def is_empty(self, family: str) -> bool:
         """Returns whether a column family has no entry."""
-        return self._has_no_entry(family, b"", behind=False)
+        return not self._has_entry(family, b"")
 
     def _checked(
         self, scan: DatabaseScan, family: str, from_key: bytes, before: bytes | None
@@ -396,26 +396,11 @@ class RocksDatabase:
                 return
             yield entry
             last = entry[0]
-        # At a damaged block rocksdict's iterator ends as if nothing came after it: look whether that is so.
-        self._has_no_entry(family, last, behind=True)
+        self._has_entry(family, last, after=True)
 
-    def _has_no_entry(self, family: str, key: bytes, *, behind: bool) -> bool:
-        """Returns whether there is no entry at ``key`` or after it (with ``behind`` only after it).
-
-        Raises:
-            StateError: the files cannot be read there.
-        """
-        iterator = self._families[family].iter()
-        try:
-            with self.reading():
-                iterator.seek(key)
-                if behind and iterator.valid():
-                    iterator.next()
-                iterator.status()
-                return not iterator.valid()
-        finally:
-            # The error's traceback would keep it, and with it RocksDB's lock.
-            del iterator
+    def _has_entry(self, family: str, key: bytes, *, after: bool = False) -> bool:
+        with self.reading():
+            return has_entry(self._families[family], key, after=after)
 
     def _refused(self, error: Exception) -> StateError:
         return self._damaged(error) or StateWriteError(
@@ -510,3 +495,24 @@ class RocksBytesStore:
 
     def _number(self, name: str) -> int:
         return int(self._database.family(self._name).property_int_value(name) or 0)
+
+
+def has_entry(family: Rdict, key: bytes, *, after: bool = False) -> bool:
+    """Returns whether a column family has an entry at a key or after it (with ``after`` only after it).
+
+    At a damaged block an iterator of rocksdict ends as if nothing came after it: whoever has come to the end of one
+    asks this about the last key.
+
+    Raises:
+        Exception: the files cannot be read there; rocksdict raises nothing more specific.
+    """
+    iterator = family.iter()
+    try:
+        iterator.seek(key)
+        if after and iterator.valid():
+            iterator.next()
+        iterator.status()
+        return bool(iterator.valid())
+    finally:
+        # The error's traceback would keep it, and with it RocksDB's lock.
+        del iterator

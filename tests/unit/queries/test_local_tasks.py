@@ -15,6 +15,7 @@ from millrace.queries.refusals import QueryRefusedError, Reason
 from millrace.queries.requests import Entry, Lookup, Operation, StoreAnswer, StoreQuery, TaskId, View
 from millrace.state import TaskPosition, TaskState
 from millrace.topology.stores import StoreKind, StoreSpec
+from tests.damage import flip_middle
 from tests.unit.state.specs import key_value, versioned, window
 
 SESSIONS = StoreSpec(name="ses", kind=StoreKind.SESSION, retention_ms=120_000)
@@ -131,6 +132,29 @@ def test_what_was_flushed_before_it_was_read_is_not_hidden_by_what_was_read_befo
     world.tasks.catch_up()
     [value], view = world.look_up("kv", b"k")
     assert (value, view.position.inputs) == (b"2", {("in", 3): 3})
+
+
+def test_a_damaged_block_refuses_the_answer_that_needs_it_and_is_never_taken_for_the_end(world: World) -> None:
+    keys = [b"%06d" % number for number in range(20_000)]
+    world.put({key: key * 8 for key in keys})
+    assert world.state is not None
+    world.state.close()
+    world.open()  # what was in the write-ahead log comes into a table
+    assert flip_middle(world.directory / "app" / "0_3") == 1
+    questions: list[dict[str, Any]] = [
+        {"operation": Operation.ALL},
+        {"operation": Operation.RANGE, "from_key": keys[5_000], "to_key": keys[-1]},
+        {"operation": Operation.PREFIX, "prefix": b"0"},
+        {"operation": Operation.ALL, "after": keys[5_000]},
+    ]
+    for fields in questions:
+        world.tasks.catch_up()
+        with pytest.raises(QueryRefusedError, match=r"cannot be read at this moment: .*checksum mismatch") as refused:
+            world.ask("kv", limit=30_000, **fields)
+        assert refused.value.reason is Reason.RESTORING
+    world.tasks.catch_up()
+    answer = world.ask("kv", Operation.RANGE, from_key=keys[0], to_key=keys[9])
+    assert [entry.key for entry in answer.entries] == keys[:10]
 
 
 def test_commits_are_seen_after_a_catch_up_and_uncommitted_writes_never(world: World) -> None:

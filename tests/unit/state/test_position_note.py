@@ -76,3 +76,17 @@ def test_a_position_is_noted_every_few_seconds_and_only_where_it_has_moved(tmp_p
 def test_what_is_no_note_counts_as_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / module.NOTE_FILE).write_bytes(content)
     assert read_position_note(tmp_path) is None
+
+
+def test_a_note_that_could_not_be_written_is_written_with_the_next_of_the_same_position(tmp_path: Path) -> None:
+    now = [100.0]
+    directory = tmp_path / "0_0"
+    notes = PositionNotes(directory, [COUNTS], lambda: now[0])
+    notes.note(position(5))
+    assert read_position_note(directory) is None, "there is no directory"
+    directory.mkdir()
+    notes.note(position(5))
+    assert read_position_note(directory) is None, "it was tried a moment ago"
+    now[0] += module.NOTE_INTERVAL_S
+    notes.note(position(5))
+    assert read_position_note(directory) == PositionNote(5)

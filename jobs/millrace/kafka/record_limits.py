@@ -101,7 +101,7 @@ class RecordLimits:
     @property
     def smallest(self) -> int:
         """The smallest size limit, bytes, at most the default: no batch may be larger, whichever topic it is for."""
-        return min(DEFAULT_MAX_MESSAGE_BYTES, *self._sizes(), DEFAULT_MAX_MESSAGE_BYTES)
+        return min((DEFAULT_MAX_MESSAGE_BYTES, *self._sizes()))
 
     @property
     def largest(self) -> int:

@@ -207,7 +207,10 @@ class SessionAggregateProcessor(Processor):
         return self._stored_result(session.value)
 
     def _old_result_of_point(self, session: Session) -> Any:
-        """Returns the result that was sent of a session that was a single point in time and still is."""
+        """Returns the result that was sent of a session that was a single point in time and still is.
+
+        Kafka Streams sends no old value there: it is a method of its own so that tests/parity can say the same.
+        """
         return self._old_result(session)
 
     def _sessions_to_join(self, key: bytes, timestamp: int, first_readable: int) -> list[Session]:

@@ -358,7 +358,8 @@ application id and an empty state; the final counts of each are compared with co
 input, and a run with a difference is not reported. An always-true filter on the amount makes every contestant decode
 the JSON.
 
-* **Millrace**: `exactly_once_v2`, defaults, `local[2]`.
+* **Millrace**: `exactly_once_v2`, defaults, `local[2]`; **at** a commit: as it was then (f11cca58 is the last one
+  without stream threads); **micro-batches**: with `processing.engine: micro-batches`.
 * **Kafka Streams, defaults**: Java, `exactly_once_v2` (which commits every 100 ms), two stream threads for two cores.
 * **Kafka Streams, commit 5 s, cache 1 GB**: the same with `commit.interval.ms=5000`, `statestore.cache.max.bytes=1 GB`.
 * **Spark's own count**: `local[2]`, RocksDB state with changelog checkpointing, update mode, Spark's Kafka sink (so

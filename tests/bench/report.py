@@ -17,6 +17,7 @@ from tests.bench.workloads import Workload
 
 BASELINE = "kafka-streams"
 """The contestant that the others are compared with: Kafka Streams with its default settings."""
+MILLRACE = "millrace"
 _MISSING = "n/a"
 
 
@@ -233,8 +234,10 @@ def render_growth(by_workload: Mapping[Workload, Sequence[Throughput]]) -> str:
         for contestant, _ in contestants:
             mine = [run.figures.steady_records_per_s for run in runs if run.contestant == contestant]
             row.append(_with_ratio(_thousands(_median(mine)), ratio(runs, contestant, whole_run=False)))
-        rows.append(tuple(row))
-    return _table(("records", "keys", "partitions", *(title for _, title in contestants)), rows)
+        own = [run.figures.worker_memory_bytes for run in runs if run.contestant == MILLRACE]
+        rows.append((*row, _mebibytes(_median(own))))
+    titles = [title for _, title in contestants]
+    return _table(("records", "keys", "partitions", *titles, "a worker of Millrace, MiB"), rows)
 
 
 def render_latency(runs: Sequence[Latency]) -> str:
@@ -311,7 +314,7 @@ def _rate(figures: Figures, *, whole_run: bool) -> float | None:
 
 def _contestants(runs: Iterable[Throughput | Latency | Recovery]) -> list[tuple[str, str]]:
     named = dict.fromkeys((run.contestant, run.title) for run in runs)
-    return sorted(named, key=lambda each: (each[0] != "millrace", each[0] != BASELINE, each[0]))
+    return sorted(named, key=lambda each: (each[0] != MILLRACE, each[0] != BASELINE, each[0]))
 
 
 def _median(values: Iterable[float | None]) -> float | None:
@@ -372,8 +375,9 @@ one moment (proportional set size), and what one Python worker of it took. Progr
 committed offsets (for Spark, from its commit log). A ratio says how many times as fast as Kafka Streams with default
 settings the contestant was in the same round: above 1 is faster."""
 
-_GROWTH = """Steady-state records/s for other numbers of partitions and keys; in brackets the ratio to Kafka Streams
-with default settings, where it was measured in the same session."""
+_GROWTH = """Steady-state records/s for other numbers of records, partitions and keys; in brackets the ratio to Kafka
+Streams with default settings, where it was measured in the same session. The last column is the most memory that one of
+Millrace's two Python workers took: buffers, caches and open windows, with a backlog of any length."""
 
 _STEPS = """`python -m tests.bench.steps`: processor time of Millrace in the steady state, over all cores, for each
 record of the input; the broker's comes on top. Steps in Python are sampled with py-spy, other threads are named by the

@@ -21,6 +21,7 @@ ANSWER_LIMIT_S = 5.0
 """How long a worker may be silent before it counts as hung."""
 
 _PULSE_S = 1.0
+_LONGEST_PATH = 107
 _OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LENGTH = struct.Struct(">q")
 
@@ -57,10 +58,15 @@ def listen() -> socket.socket:
     """Returns the listening socket of this process, at its :func:`socket_path`.
 
     Raises:
-        StateError: see :func:`socket_path`.
+        StateError: see :func:`socket_path`; or the path of the temporary directory is too long for a socket.
     """
     socket_path(os.getpid()).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = socket_path(os.getpid())  # again: another user may have been faster
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        raise StateError(
+            f"The path {path} is too long for a socket, which may have {_LONGEST_PATH} bytes.",
+            remedy="set TMPDIR to a shorter path",
+        )
     # A process of the same number that is no more may have left its socket.
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -4,6 +4,7 @@ import os
 import socket
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,18 @@ from millrace.spark.worker_socket import connected, listen, receive, send, serve
 
 
 @pytest.fixture(autouse=True)
-def own_temporary_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def own_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    # Not the one of the test, whose path may be too long for a socket.
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        yield
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 20)))
+    with pytest.raises(StateError, match="is too long for a socket, which may have 107 bytes") as refused:
+        listen()
+    assert refused.value.remedy == "set TMPDIR to a shorter path"
 
 
 def test_a_message_is_answered_over_a_socket_that_only_its_user_can_open() -> None:

@@ -18,6 +18,7 @@ COUNTERS = (
 )
 EPOCH = "millrace_stream_driver_epoch"
 LAG = "millrace_consumer_records_lag"
+THREADS = "millrace_stream_threads"
 
 _EVERY_S = 0.1
 _TOLD = 1_000
@@ -34,6 +35,7 @@ class Observer:
     def __init__(self, application: Application) -> None:
         self.states: list[str] = []
         self.lag = 0
+        self._fewest_threads: int | None = None
         self._application = application
         self._before = self._counters()
         self._ended = threading.Event()
@@ -44,7 +46,7 @@ class Observer:
         self._application = application
 
     def metrics(self) -> dict[str, float]:
-        """Differences of the counters, which begin again with a driver, and the highest lag."""
+        """Differences of the counters, which begin again with a driver, missing threads, and the highest lag."""
         now = self._counters()
         moved = {}
         is_new_driver = now[EPOCH] != self._before[EPOCH]
@@ -54,6 +56,9 @@ class Observer:
                 moved[name] = change
         if is_new_driver:
             moved[EPOCH] = now[EPOCH] - self._before[EPOCH]
+        lost = self._fewest_threads - self._before[THREADS] if self._fewest_threads is not None else 0
+        if lost < 0:
+            moved[THREADS] = lost
         if self.lag > _TOLD:
             moved[LAG] = self.lag
         return moved
@@ -83,6 +88,8 @@ class Observer:
         if self.states[-1:] != [str(status.state)]:
             self.states.append(str(status.state))
         self.lag = max(self.lag, status.total_lag or 0)
+        threads = len(status.stream_threads)
+        self._fewest_threads = threads if self._fewest_threads is None else min(self._fewest_threads, threads)
 
     def _counters(self) -> dict[str, float]:
-        return {name: self._application.metric(name) for name in (*COUNTERS, EPOCH)}
+        return {name: self._application.metric(name) for name in (*COUNTERS, EPOCH, THREADS)}

@@ -27,7 +27,7 @@ ROWS = (
         "worker",
         "A worker dies",
         "`kill -9` of a Python worker in the middle of a batch, with a transaction open",
-        "Spark starts another one; its tasks end the open transactions and go on at the committed offsets",
+        "Spark starts another stream thread; its tasks end the open transactions and go on at the committed offsets",
     ),
     Row(
         "executor",
@@ -78,7 +78,7 @@ ROWS = (
         "checkpoint",
         "Spark's checkpoint directory is deleted",
         "removal of the checkpoint directories of all queries while they run",
-        "the query starts again with a new one at the group's committed offsets",
+        "nothing stops: stream threads read and commit by themselves, and nothing of the application is in it",
     ),
     Row(
         "offsets",

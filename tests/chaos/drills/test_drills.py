@@ -47,8 +47,16 @@ def drilled(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_a_dead_worker_is_replaced(drilled: Drilled) -> None:
-    result = drilled.goes_on("worker", drilled.kill_worker)
-    assert result.metrics["millrace_stream_task_failed_attempts_total"] >= 1
+    def threads() -> set[str]:
+        status = drilled.application.status()
+        assert status is not None
+        return {each.worker for each in status.stream_threads}
+
+    before = threads()
+    drilled.goes_on("worker", drilled.kill_worker)
+    after = threads()
+    assert len(after) == len(before)
+    assert len(after - before) == 1
 
 
 def test_b01_all_tasks_move_at_once_and_go_on_in_order(drilled: Drilled) -> None:
@@ -62,14 +70,10 @@ def test_b01_all_tasks_move_at_once_and_go_on_in_order(drilled: Drilled) -> None
     drilled.goes_on("move", move_twice)
 
 
-def test_a_lost_checkpoint_directory_costs_a_restart_of_the_query(drilled: Drilled) -> None:
-    restarts = drilled.application.metric("millrace_stream_query_restarts_total")
-    result = drilled.goes_on(
-        "checkpoint",
-        drilled.remove_checkpoints,
-        also=lambda: drilled.application.metric("millrace_stream_query_restarts_total") > restarts,
-    )
-    assert result.metrics["millrace_stream_query_restarts_total"] >= 1
+def test_a_lost_checkpoint_directory_costs_nothing(drilled: Drilled) -> None:
+    result = drilled.goes_on("checkpoint", drilled.remove_checkpoints)
+    assert set(result.states) == {"RUNNING"}
+    assert "millrace_stream_query_restarts_total" not in result.metrics
 
 
 def test_corrupted_stores_are_restored_from_their_changelogs(drilled: Drilled) -> None:

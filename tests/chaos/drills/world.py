@@ -234,7 +234,7 @@ class Drilled:
         found = [
             path
             for root in ("/dev/shm", os.environ.get("TMPDIR", "/tmp"))
-            for path in Path(root).glob(f"millrace-{self.application.application_id}-*")
+            for path in Path(root).glob(f"millrace-checkpoint-{self.application.application_id}*")
         ]
         assert found
         for path in found:

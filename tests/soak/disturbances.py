@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +14,9 @@ import psutil
 
 from tests.application import wait_until
 from tests.soak.world import SoakWorld
+
+_FROZEN_S = (2.0, 40.0)
+"""Least and longest time that a process is stopped, seconds: shorter and longer than every limit of silence."""
 
 Act = Callable[[SoakWorld, random.Random], None]
 
@@ -33,11 +38,9 @@ class Disturbance:
 
 def kill_worker(world: SoakWorld, chance: random.Random) -> None:
     """Ends one of the Python workers that ran the last tasks."""
-    status = wait_until(lambda: world.status(world.application), timeout_s=120, what="status")
-    workers = sorted({int(host.rpartition("/")[2]) for host in status.task_hosts.values()})
-    alive = [pid for pid in workers if psutil.pid_exists(pid)]
-    if alive:
-        psutil.Process(chance.choice(alive)).kill()
+    workers = _workers(world)
+    if workers:
+        psutil.Process(chance.choice(workers)).kill()
 
 
 def kill_driver(world: SoakWorld, _: random.Random) -> None:
@@ -67,6 +70,39 @@ def lose_disk(world: SoakWorld, _: random.Random) -> None:
     shutil.rmtree(lost)
 
 
+def freeze_worker(world: SoakWorld, chance: random.Random) -> None:
+    """Stops one of the Python workers, and lets it go on after what others may have taken its tasks in."""
+    workers = _workers(world)
+    if workers:
+        _freeze(psutil.Process(chance.choice(workers)), chance)
+
+
+def freeze_driver(world: SoakWorld, chance: random.Random) -> None:
+    """Stops the driver's own process; supervision may take it for hung, and start another one."""
+    _freeze(_lead(world), chance)
+
+
+def freeze_broker(world: SoakWorld, chance: random.Random) -> None:
+    """Stops the broker."""
+    identity = world.broker.identity
+    assert identity is not None
+    _freeze(psutil.Process(identity.pid), chance)
+
+
+def _freeze(process: psutil.Process, chance: random.Random) -> None:
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(chance.uniform(*_FROZEN_S))
+    with contextlib.suppress(psutil.NoSuchProcess):  # supervision has ended it
+        process.send_signal(signal.SIGCONT)
+
+
+def _workers(world: SoakWorld) -> list[int]:
+    """The workers that ran the last tasks, those that live."""
+    status = wait_until(lambda: world.status(world.application), timeout_s=120, what="status")
+    workers = sorted({int(host.rpartition("/")[2]) for host in status.task_hosts.values()})
+    return [pid for pid in workers if psutil.pid_exists(pid)]
+
+
 def _lead(world: SoakWorld) -> psutil.Process:
     return wait_until(lambda: world.driver(world.application), timeout_s=120, what="a driver")  # type: ignore[no-any-return]
 
@@ -77,4 +113,9 @@ KILLS = (
     Disturbance("kill everything", 2, kill_everything),
     Disturbance("kill broker", 1, kill_broker),
     Disturbance("kill and lose the disk", 1, lose_disk),
+)
+FREEZES = (
+    Disturbance("freeze worker", 2, freeze_worker),
+    Disturbance("freeze driver", 2, freeze_driver),
+    Disturbance("freeze broker", 1, freeze_broker),
 )

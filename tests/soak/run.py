@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from tests.application import PREFIX_VARIABLE
 from tests.chaos.load import SteadyLoad
-from tests.soak.disturbances import KILLS, Disturbance
+from tests.soak.disturbances import FREEZES, KILLS, Disturbance
 from tests.soak.operations import operations
 from tests.soak.tally import Tally
 from tests.soak.verdict import judge_output
@@ -26,7 +26,9 @@ FIRST_SHARE = 0.7
 """Share of the disturbances that are operations which have not come yet, until each has."""
 
 
-def soak(directory: Path, *, minutes: float, seed: int, rate: int = 250) -> Tally:
+def soak(
+    directory: Path, *, minutes: float, seed: int, rate: int = 250, failures: Sequence[Disturbance] = KILLS
+) -> Tally:
     """Runs one application for some minutes and disturbs it.
 
     Args:
@@ -34,6 +36,7 @@ def soak(directory: Path, *, minutes: float, seed: int, rate: int = 250) -> Tall
         minutes: how long it is disturbed.
         seed: of what happens when.
         rate: input records per second.
+        failures: what happens beside operations.
     """
     chance = random.Random(seed)
     tally = Tally()
@@ -46,7 +49,7 @@ def soak(directory: Path, *, minutes: float, seed: int, rate: int = 250) -> Tall
             with SteadyLoad(world.bootstrap_servers, f"{world.prefix}-in", rate=rate) as load:
                 # Each of them once, a clone's restoration behind a savepoint; then by chance.
                 first = list(operations(tally))
-                disturbances = (*KILLS, *first)
+                disturbances = (*failures, *first)
                 until = time.monotonic() + 60 * minutes
                 while first or time.monotonic() < until:
                     time.sleep(chance.uniform(0.0, 3.0))  # the moment is what is random here
@@ -91,7 +94,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     _say(f"seed {given.seed}")
     with tempfile.TemporaryDirectory(prefix="millrace-soak-") as directory:
-        tally = soak(Path(directory), minutes=given.minutes, seed=given.seed, rate=given.rate)
+        failures = (*KILLS, *FREEZES)
+        tally = soak(Path(directory), minutes=given.minutes, seed=given.seed, rate=given.rate, failures=failures)
     _say(tally.text())
     return 0 if tally.ok else 1
 

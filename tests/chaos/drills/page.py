@@ -16,7 +16,7 @@ keep coming, and afterwards output and stores are compared with an independent m
 shared machine with 2 cores, with a topology of two sub-topologies, four tasks and three stores of some thousand
 entries, 100 records a second, and a heartbeat every second. Seconds count from the failure until everything that was in
 the input by then was committed, or, where the application stops, until it had. A start of a driver is a part of some of
-them: 15 to 25 s on two quiet cores.
+them: 5 to 12 s on two cores.
 
 `make drills` runs them and makes this page again.
 

@@ -23,6 +23,8 @@ FAILURES = {
     "two drivers",
 }
 STOPPED = {"changelog", "offsets", "partitions"}
+HARMLESS = {"checkpoint"}
+"""What stream threads do not need."""
 
 
 def test_every_kind_of_failure_has_a_row() -> None:
@@ -53,4 +55,4 @@ def test_whoever_goes_on_runs_in_the_end_and_something_shows_that_it_happened() 
         assert result.seconds > 0
         if result.by_itself:
             assert result.states[-1] == "RUNNING"
-            assert len(result.states) > 1 or result.metrics
+            assert bool(len(result.states) > 1 or result.metrics) == (result.key not in HARMLESS)

@@ -8,6 +8,10 @@ import threading
 import time
 from pathlib import Path
 
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+_LOCK_POLL_S = 0.05
+
 
 def write_atomically(
     path: Path, content: bytes, *, mode: int | None = None, waits_for_disk: bool = True, makes_directory: bool = True
@@ -45,18 +49,30 @@ def write_atomically(
         raise
 
 
-def lock_file(path: Path, *, waits: bool = False) -> int | None:
+def lock_file(path: Path, *, timeout_s: float | None = 0.0) -> int | None:
     """Lock a file for this process alone, by ``flock``.
 
     The kernel gives the lock back when the process dies, however it dies; the file itself may stay and means nothing.
 
     Args:
         path: the file; it and its directory are made if they are missing.
-        waits: whether to wait until no other process has the lock.
+        timeout_s: how long to wait while another process has the lock, seconds; ``None`` for as long as it has.
 
     Returns:
         a descriptor, for :func:`unlock_file`; ``None`` where another process has the lock.
     """
+    if timeout_s is None:
+        return _lock_file(path, waits=True)
+    attempts = Retrying(
+        retry=retry_if_result(lambda found: found is None),
+        stop=stop_after_delay(timeout_s),
+        wait=wait_fixed(_LOCK_POLL_S),
+        retry_error_callback=lambda _: None,
+    )
+    return attempts(_lock_file, path, waits=False)
+
+
+def _lock_file(path: Path, *, waits: bool) -> int | None:
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -52,7 +54,20 @@ def test_one_at_a_time_has_a_lock(tmp_path: Path) -> None:
     assert first is not None
     assert lock_file(path) is None
     unlock_file(first)
-    second = lock_file(path, waits=True)
+    second = lock_file(path, timeout_s=None)
+    assert second is not None
+    unlock_file(second)
+
+
+def test_a_lock_that_another_has_is_waited_for_no_longer_than_said(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    first = lock_file(path)
+    assert first is not None
+    begin = time.monotonic()
+    assert lock_file(path, timeout_s=0.2) is None
+    assert time.monotonic() - begin >= 0.2
+    threading.Timer(0.2, unlock_file, [first]).start()
+    second = lock_file(path, timeout_s=60)
     assert second is not None
     unlock_file(second)
 

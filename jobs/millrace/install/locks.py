@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
-
 from millrace.errors import OperationError
 from millrace.files import lock_file, unlock_file
 from millrace.install.home import ApplicationDirectory
-
-_LOCK_POLL_S = 0.1
 
 
 @contextmanager
@@ -27,25 +23,13 @@ def application_lock(directory: ApplicationDirectory, *, timeout_s: float = 120.
     Raises:
         OperationError: another operation holds it for longer.
     """
-    descriptor = _locked(directory, timeout_s)
+    descriptor = lock_file(directory.operation_lock, timeout_s=timeout_s)
+    if descriptor is None:
+        raise OperationError(
+            f"Another operation on {directory.application} has held its lock for {timeout_s:.0f} s.",
+            remedy=f"see the end of {directory.journal} for what it does, and try again when it has ended",
+        )
     try:
         yield
     finally:
         unlock_file(descriptor)
-
-
-def _locked(directory: ApplicationDirectory, timeout_s: float) -> int:
-    attempts = Retrying(
-        retry=retry_if_result(lambda found: found is None),
-        stop=stop_after_delay(timeout_s),
-        wait=wait_fixed(_LOCK_POLL_S),
-    )
-    try:
-        descriptor = attempts(lock_file, directory.operation_lock)
-    except RetryError:
-        raise OperationError(
-            f"Another operation on {directory.application} has held its lock for {timeout_s:.0f} s.",
-            remedy=f"see the end of {directory.journal} for what it does, and try again when it has ended",
-        ) from None
-    assert descriptor is not None
-    return descriptor

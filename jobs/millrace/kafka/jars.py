@@ -16,7 +16,6 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 import structlog
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.errors import PreflightError
 from millrace.files import lock_file, unlock_file
@@ -148,19 +147,12 @@ def _exclusive(path: Path, report: Progress) -> Iterator[None]:
     descriptor = lock_file(path)
     if descriptor is None:
         report("waiting for another process that resolves jars")
-        attempts = Retrying(
-            retry=retry_if_result(lambda found: found is None),
-            stop=stop_after_delay(RESOLVE_LIMIT_S),
-            wait=wait_fixed(0.2),
+        descriptor = lock_file(path, timeout_s=RESOLVE_LIMIT_S)
+    if descriptor is None:
+        raise PreflightError(
+            f"Another process has held {path} for {RESOLVE_LIMIT_S} s.",
+            remedy="end that process (`fuser` shows it) and try again",
         )
-        try:
-            descriptor = attempts(lock_file, path)
-        except RetryError:
-            raise PreflightError(
-                f"Another process has held {path} for {RESOLVE_LIMIT_S} s.",
-                remedy="end that process (`fuser` shows it) and try again",
-            ) from None
-    assert descriptor is not None
     try:
         yield
     finally:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.errors import MillraceError, OperationError
 from millrace.files import lock_file, unlock_file
@@ -198,20 +197,13 @@ def _running(directory: ApplicationDirectory, what: str) -> Iterator[None]:
 
     Apart from the application's lock, which the steps themselves need for stopping and starting it.
     """
-    attempts = Retrying(
-        retry=retry_if_result(lambda found: found is None),
-        stop=stop_after_delay(_LOOK_S),
-        wait=wait_fixed(_LOOK_S / 20),
-    )
-    try:
-        descriptor = attempts(lock_file, directory.operations_lock)
-    except RetryError:
+    descriptor = lock_file(directory.operations_lock, timeout_s=_LOOK_S)
+    if descriptor is None:
         record = unfinished_operation(directory)
         raise OperationError(
             f"Cannot {what} {directory.application}: another process executes {record or 'an operation'}.",
             remedy="wait until it has ended",
-        ) from None
-    assert descriptor is not None
+        )
     try:
         yield
     finally:

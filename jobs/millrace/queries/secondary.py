@@ -30,7 +30,7 @@ from millrace.errors import StateError
 from millrace.queries.requests import View
 from millrace.state import TaskPosition
 from millrace.state.layout import Packed
-from millrace.state.rocksdb import MEBIBYTE, METADATA_FAMILY, STORE_FAMILY_PREFIX, has_entry
+from millrace.state.rocksdb import MEBIBYTE, METADATA_FAMILY, STORE_FAMILY_PREFIX, entries
 from millrace.state.task_state import POSITION_KEY, SEGMENTS_KEY
 
 _CACHE_BYTES = 64 * MEBIBYTE
@@ -218,18 +218,8 @@ class SecondaryBytesStore:
         return list(map(self._family.get, keys))
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the entries of a range, in key order.
-
-        Raises:
-            Exception: the files are damaged or gone; rocksdict raises nothing more specific.
-        """
-        last = from_key
-        for key, value in self._family.items(from_key=from_key):
-            if before is not None and key >= before:
-                return
-            yield key, value
-            last = key
-        has_entry(self._family, last, after=True)
+        """Returns the entries of a range, in key order; see :func:`millrace.state.rocksdb.entries`."""
+        return entries(self._family, from_key, before)
 
     def is_empty(self) -> bool:
         """Returns ``False``, as the store may be written at any time, so that no reader may rely on its being empty."""

@@ -36,7 +36,7 @@ class RestoreSlots:
         else:
             # Which one comes free first is not known; those that wait are spread over all.
             number = threading.get_native_id() % self._count
-            descriptor = lock_file(self._directory / str(number), waits=True)
+            descriptor = lock_file(self._directory / str(number), timeout_s=None)
         assert descriptor is not None
         try:
             yield number

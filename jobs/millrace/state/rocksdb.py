@@ -497,6 +497,22 @@ class RocksBytesStore:
         return int(self._database.family(self._name).property_int_value(name) or 0)
 
 
+def entries(family: Rdict, from_key: bytes = b"", before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the entries of a range of a column family, by key.
+
+    Raises:
+        Exception: the files are damaged or gone; the entries before that have come. rocksdict raises nothing more
+            specific.
+    """
+    last = from_key
+    for key, value in family.items(from_key=from_key):
+        if before is not None and key >= before:
+            return
+        yield key, value
+        last = key
+    has_entry(family, last, after=True)
+
+
 def has_entry(family: Rdict, key: bytes, *, after: bool = False) -> bool:
     """Returns whether a column family has an entry at a key or after it (with ``after`` only after it).
 

@@ -22,10 +22,10 @@ from millrace.operations.outcome import Outcome
 from millrace.operations.topics import create_topics, missing_topics
 from millrace.supervise.upgrade import (
     UpgradePlan,
+    is_being_upgraded_to,
     is_upgrade_to,
     plan_upgrade,
     resume_upgrade,
-    running_operation,
     upgrade,
     wait_for_running_operation,
 )
@@ -125,7 +125,7 @@ def deploy(
 def _another_did_it(application: Application, spec: SpecFile, progress: Callable[[str], None]) -> Outcome | None:
     """Waits for a living process that goes to the same specification; what came of it, if that is what there was."""
     directory = application.directory
-    if running_operation(directory) is None or not is_upgrade_to(directory, spec):
+    if not is_being_upgraded_to(directory, spec):
         return None
     progress(f"another process goes to specification {spec.hash}: waiting for its end")
     wait_for_running_operation(directory)

@@ -12,7 +12,7 @@ from rocksdict import AccessType, Options, Rdict
 from millrace.errors import StateError
 from millrace.state.layout import NO_TIMESTAMP, SEGMENT_BYTES
 from millrace.state.position import TaskPosition
-from millrace.state.rocksdb import METADATA_FAMILY, STORE_FAMILY_PREFIX, DatabaseOptions, RocksDatabase
+from millrace.state.rocksdb import METADATA_FAMILY, STORE_FAMILY_PREFIX, DatabaseOptions, RocksDatabase, entries
 from millrace.state.segments import Segments
 from millrace.state.task_state import POSITION_KEY, SEGMENTS_KEY
 from millrace.state.versioned_layout import HistorySegments
@@ -71,14 +71,8 @@ class ReadOnlyDatabase:
         family = self._families.get(STORE_FAMILY_PREFIX + store)
         if family is None:
             return
-        # RocksDB's iterator ends at a damaged block as at the end; its status tells them apart.
-        rows = family.iter()
-        rows.seek_to_first()
-        while rows.valid():
-            yield rows.key(), rows.value()
-            rows.next()
         try:
-            rows.status()
+            yield from entries(family)
         except Exception as error:  # rocksdict raises plain Exception
             raise StateError(f"{error}", remedy="delete the task's directory: it is restored") from error
 

@@ -1,9 +1,9 @@
 """Multi-step upgrades: what a changed specification does with the state, and the way back to the last good one."""
 
 from millrace.supervise.upgrade.execute import (
+    is_being_upgraded_to,
     is_upgrade_to,
     resume_upgrade,
-    running_operation,
     upgrade,
     wait_for_running_operation,
 )
@@ -12,11 +12,11 @@ from millrace.supervise.upgrade.rollback import rollback
 
 __all__ = [
     "UpgradePlan",
+    "is_being_upgraded_to",
     "is_upgrade_to",
     "plan_upgrade",
     "resume_upgrade",
     "rollback",
-    "running_operation",
     "upgrade",
     "wait_for_running_operation",
 ]

@@ -64,10 +64,24 @@ def resume_upgrade(application: Application, *, progress: Progress = lambda _: N
 
 def is_upgrade_to(directory: ApplicationDirectory, spec: SpecFile) -> bool:
     """Returns whether an upgrade to this specification has been begun and has not ended."""
-    unfinished = unfinished_operation(directory)
-    if unfinished is None or unfinished.plan.operation != UPGRADE:
-        return False
-    return UpgradePlan.of(unfinished.plan).new.hash == spec.hash
+    return _goes_to(unfinished_operation(directory), spec)
+
+
+def is_being_upgraded_to(directory: ApplicationDirectory, spec: SpecFile) -> bool:
+    """Returns whether a living process executes an upgrade to this specification.
+
+    A process that has just begun waits for the application's lock before it records what it executes: until then it is
+    waited for.
+    """
+    while is_being_executed(directory):
+        if (record := unfinished_operation(directory)) is not None:
+            return _goes_to(record, spec)
+        time.sleep(_POLL_S)
+    return False
+
+
+def _goes_to(record: OperationRecord | None, spec: SpecFile) -> bool:
+    return record is not None and record.plan.operation == UPGRADE and UpgradePlan.of(record.plan).new.hash == spec.hash
 
 
 def is_being_executed(directory: ApplicationDirectory) -> bool:
@@ -81,22 +95,9 @@ def is_being_executed(directory: ApplicationDirectory) -> bool:
     return False
 
 
-def running_operation(directory: ApplicationDirectory) -> OperationRecord | None:
-    """Returns the operation that a living process executes; ``None`` where none does.
-
-    A process that has just begun waits for the application's lock before it records what it executes: until then it is
-    waited for.
-    """
-    while is_being_executed(directory):
-        if (record := unfinished_operation(directory)) is not None:
-            return record
-        time.sleep(_POLL_S)
-    return None
-
-
 def wait_for_running_operation(directory: ApplicationDirectory) -> None:
     """Returns once no living process executes an operation of the application."""
-    descriptor = lock_file(directory.operations_lock, waits=True)
+    descriptor = lock_file(directory.operations_lock, timeout_s=None)
     assert descriptor is not None
     unlock_file(descriptor)
 

@@ -19,14 +19,14 @@ from millrace.install.application import Application
 from millrace.install.files import read_journal
 from millrace.install.home import ApplicationDirectory, Home
 from millrace.install.record import JobRecord, read_record
-from millrace.install.spec import load_spec_file
+from millrace.install.spec import SpecFile, load_spec_file
 from millrace.launch import Verdict, observe
-from millrace.operations import OperationPlan, OperationRecord, Outcome, abandon, stop, unfinished_operation
+from millrace.operations import OperationPlan, Outcome, abandon, stop, unfinished_operation
 from millrace.operations.journal import OperationJournal
 from millrace.supervise import deploy, reconcile, rollback, wait_until_ready
 from millrace.supervise.ownership import take_over_supervision
 from millrace.supervise.readiness import last_good, previous_good
-from millrace.supervise.upgrade import running_operation, upgrade
+from millrace.supervise.upgrade import is_being_upgraded_to, upgrade
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import ROOT, SEARCH_PATH
 
@@ -323,13 +323,13 @@ def test_a_deployment_waits_for_another_that_has_not_recorded_yet_what_it_execut
         assert is_refused.wait(60)
         begin(journal, plan, **options)
 
-    def looks(directory: ApplicationDirectory) -> OperationRecord | None:
+    def looks(directory: ApplicationDirectory, spec: SpecFile) -> bool:
         is_refused.set()
-        return running_operation(directory)
+        return is_being_upgraded_to(directory, spec)
 
     monkeypatch.setattr(OperationJournal, "begin", begin_late)
     module = sys.modules[deploy.__module__]
-    monkeypatch.setattr(module, "running_operation", looks)
+    monkeypatch.setattr(module, "is_being_upgraded_to", looks)
     # Each takes the operation's lock for itself, only then the application's.
     both_have_planned = threading.Barrier(2)
     monkeypatch.setattr(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -27,6 +28,17 @@ def stop_process(pid: int) -> None:
     """Stop a process (SIGSTOP) and return once the kernel shows it as stopped, which is later than the signal."""
     os.kill(pid, signal.SIGSTOP)
     eventually(psutil.Process(pid).status, psutil.STATUS_STOPPED)
+
+
+def stop_process_for(pid: int, seconds: float) -> None:
+    """Stop a process for some time, which is itself the failure; others may end it meanwhile."""
+    process = psutil.Process(pid)
+    process.suspend()
+    try:
+        time.sleep(seconds)
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
 
 
 def kill_process(pid: int) -> None:

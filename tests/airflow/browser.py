@@ -100,8 +100,7 @@ class Browser:
         try:
             element = wait.until(shown)
         except TimeoutException as error:
-            page = self.driver.find_element(By.TAG_NAME, "body").text
-            raise AssertionError(f"no {selector} on {self.driver.current_url}, which shows:\n{page}") from error
+            raise self._not_shown(selector) from error
         assert element is not None
         return element
 
@@ -131,9 +130,11 @@ class Browser:
         try:
             WebDriverWait(self.driver, LIMIT_S).until(lambda driver: driver.execute_script(script, selector, text))
         except TimeoutException as error:
-            page = self.driver.find_element(By.TAG_NAME, "body").text
-            message = f"no {text!r} in {selector} on {self.driver.current_url}, which shows:\n{page}"
-            raise AssertionError(message) from error
+            raise self._not_shown(f"{text!r} in {selector}") from error
+
+    def _not_shown(self, what: str) -> AssertionError:
+        page = self.driver.find_element(By.TAG_NAME, "body").text
+        return AssertionError(f"no {what} on {self.driver.current_url}, which shows:\n{page}")
 
     def screenshot(self, name: str) -> Path:
         """A picture of the whole page, or of what a frame shows of it."""

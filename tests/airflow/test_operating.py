@@ -240,9 +240,7 @@ def test_a_reset_whose_task_was_killed_goes_on_at_the_step_that_was_not_complete
     assert begun[0].requested_by == "airflow millrace_reset/killed/reset"
     assert "fence" in begun[0].results
     assert returned(platform, "millrace_reset", "killed", "reset")["checks"]
-    assert {
-        topic_partition[0]: each.offset for topic_partition, each in committed_offsets(orders.admin, NAME).items()
-    } == {ORDERS: 0}
+    assert {topic: each.offset for (topic, _), each in committed_offsets(orders.admin, NAME).items()} == {ORDERS: 0}
 
 
 @pytest.mark.kills

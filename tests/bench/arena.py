@@ -101,15 +101,13 @@ class Arena:
         workload = loaded.workload
         with self._run(contestant, loaded.topic, workload.partitions) as run:
             self._report(f"{contestant.title} starts on {workload.name}")
-            with (
-                closing(contestant.progress(run)) as progress,
-                contestant.start(run) as process,
-                MemoryMeter(process.pid) as memory,
-            ):
+            with closing(contestant.progress(run)) as progress, contestant.start(run) as process:
+                memory = MemoryMeter(process.pid)
                 tell = _every_seconds(5.0, self._report, records=workload.records)
 
                 def on_sample(sample: Sample) -> None:
                     tell(sample)
+                    memory.look()
                     observe(sample, process.pid)
 
                 samples = watch(
@@ -127,8 +125,8 @@ class Arena:
             check_counts(updates, loaded.expected, exactly_once=contestant.exactly_once)
             figures = replace(
                 figures_of(samples, records=workload.records),
-                memory_bytes=memory.figures.processes_bytes,
-                worker_memory_bytes=memory.figures.worker_bytes or None,
+                memory_bytes=memory.processes_bytes,
+                worker_memory_bytes=memory.worker_bytes or None,
             )
             steady = f"{figures.steady_records_per_s:,.0f}" if figures.steady_records_per_s else "unknown"
             self._report(

@@ -276,10 +276,10 @@ def latencies_of(sent: Sent, seen: Seen) -> npt.NDArray[np.float64]:
     ranks[order] = np.arange(len(cells)) - firsts[inverse[order]] + 1
 
     seen_cells = _cells(seen.updates.users, seen.updates.starts)
-    seen_inverse = np.searchsorted(known, seen_cells)
-    mine = seen_inverse < len(known)
-    mine[mine] = known[seen_inverse[mine]] == seen_cells[mine]
-    codes = (seen_inverse[mine] << _COUNT_BITS) + seen.updates.counts[mine]
+    seen_indices = np.searchsorted(known, seen_cells)
+    mine = seen_indices < len(known)
+    mine[mine] = known[seen_indices[mine]] == seen_cells[mine]
+    codes = (seen_indices[mine] << _COUNT_BITS) + seen.updates.counts[mine]
     by_code = np.argsort(codes, kind="stable")
     codes, at_ms = codes[by_code], seen.at_ms[mine][by_code]
 

@@ -2,73 +2,42 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass
-from types import TracebackType
+import time
 
 import psutil
 
-from tests.bench.processes import workers_of
+from tests.bench.processes import family_of, is_python_worker
 
 _INTERVAL_S = 0.5
 
 
-@dataclass(frozen=True)
-class MemoryFigures:
+class MemoryMeter:
     """The most that was seen at one moment; shared pages count once (proportional set size).
 
     Args:
-        processes_bytes: of the contestant's process and all that descend from it.
-        worker_bytes: of one of its Python workers; 0 where it has none.
-    """
-
-    processes_bytes: int = 0
-    worker_bytes: int = 0
-
-
-class MemoryMeter:
-    """Looks at the memory of a process and its descendants, twice a second, from entering to leaving.
-
-    Args:
-        pid: of the process.
+        pid: of the contestant's process.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._most = MemoryFigures()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="memory-meter", daemon=True)
+        self._next_at = 0.0
+        self.processes_bytes = 0
+        """Of the contestant's process and all that descend from it."""
+        self.worker_bytes = 0
+        """Of one of its Python workers; 0 where it has none."""
 
-    @property
-    def figures(self) -> MemoryFigures:
-        """The most that was seen so far."""
-        return self._most
-
-    def __enter__(self) -> MemoryMeter:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._ended.wait(_INTERVAL_S):
+    def look(self) -> None:
+        """Looks at the processes; twice a second at most, since the kernel walks through all their pages."""
+        if time.monotonic() < self._next_at:
+            return
+        self._next_at = time.monotonic() + _INTERVAL_S
+        total = 0
+        for process in family_of(self._pid):
             try:
-                root = psutil.Process(self._pid)
-                family, workers = [root, *root.children(recursive=True)], workers_of(self._pid)
-            except psutil.NoSuchProcess:  # it has ended
-                return
-            self._most = MemoryFigures(
-                max(self._most.processes_bytes, sum(map(_pss_bytes, family))),
-                max([self._most.worker_bytes, *map(_pss_bytes, workers)]),
-            )
-
-
-def _pss_bytes(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_full_info().pss)
-    except psutil.NoSuchProcess:  # it has ended meanwhile
-        return 0
+                bytes_of_it = int(process.memory_full_info().pss)
+                if is_python_worker(process):
+                    self.worker_bytes = max(self.worker_bytes, bytes_of_it)
+            except psutil.NoSuchProcess:  # it has ended meanwhile
+                continue
+            total += bytes_of_it
+        self.processes_bytes = max(self.processes_bytes, total)

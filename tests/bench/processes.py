@@ -73,13 +73,13 @@ class ContestantProcess:
 
     def kill(self) -> None:
         """Kill the process and all that descend from it (SIGKILL)."""
-        for process in self._family():
+        for process in family_of(self._process.pid):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
 
     def end(self) -> None:
         """End the process and all that descend from it or share its group: politely first, then by force."""
-        family = self._family()
+        family = family_of(self._process.pid)
         if self._process.poll() is None:
             self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -93,22 +93,27 @@ class ContestantProcess:
         self._process.wait(_GRACE_S)
         psutil.wait_procs(family, timeout=_GRACE_S)
 
-    def _family(self) -> list[psutil.Process]:
-        try:
-            root = psutil.Process(self._process.pid)
-            return [root, *root.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
+
+def family_of(pid: int) -> list[psutil.Process]:
+    """A process and all that descend from it; none where it is gone."""
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def workers_of(pid: int) -> list[psutil.Process]:
-    """The Python workers that descend from a process, which Spark's daemon has forked."""
+    """The Python workers that descend from a process."""
     found = []
-    for process in psutil.Process(pid).children(recursive=True):
-        try:
-            parent, command = process.parent(), process.cmdline()
-            if parent is not None and any(module in command for module in _DAEMON) and parent.cmdline() == command:
+    for process in family_of(pid):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            if is_python_worker(process):
                 found.append(process)
-        except psutil.NoSuchProcess:  # it has ended meanwhile
-            continue
     return found
+
+
+def is_python_worker(process: psutil.Process) -> bool:
+    """Whether Spark's Python daemon has forked a process."""
+    parent, command = process.parent(), process.cmdline()
+    return parent is not None and any(module in command for module in _DAEMON) and parent.cmdline() == command

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 import shutil
 import signal
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +12,7 @@ import psutil
 
 from tests.application import wait_until
 from tests.soak.world import SoakWorld
+from tests.waiting import stop_process_for
 
 _FROZEN_S = (2.0, 40.0)
 """Least and longest time that a process is stopped, seconds: shorter and longer than every limit of silence."""
@@ -74,26 +73,19 @@ def freeze_worker(world: SoakWorld, chance: random.Random) -> None:
     """Stops one of the Python workers, and lets it go on after what others may have taken its tasks in."""
     workers = _workers(world)
     if workers:
-        _freeze(psutil.Process(chance.choice(workers)), chance)
+        stop_process_for(chance.choice(workers), chance.uniform(*_FROZEN_S))
 
 
 def freeze_driver(world: SoakWorld, chance: random.Random) -> None:
     """Stops the driver's own process; supervision may take it for hung, and start another one."""
-    _freeze(_lead(world), chance)
+    stop_process_for(_lead(world).pid, chance.uniform(*_FROZEN_S))
 
 
 def freeze_broker(world: SoakWorld, chance: random.Random) -> None:
     """Stops the broker."""
     identity = world.broker.identity
     assert identity is not None
-    _freeze(psutil.Process(identity.pid), chance)
-
-
-def _freeze(process: psutil.Process, chance: random.Random) -> None:
-    process.send_signal(signal.SIGSTOP)
-    time.sleep(chance.uniform(*_FROZEN_S))
-    with contextlib.suppress(psutil.NoSuchProcess):  # supervision has ended it
-        process.send_signal(signal.SIGCONT)
+    stop_process_for(identity.pid, chance.uniform(*_FROZEN_S))
 
 
 def _workers(world: SoakWorld) -> list[int]:

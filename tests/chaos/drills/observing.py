@@ -35,9 +35,9 @@ class Observer:
     def __init__(self, application: Application) -> None:
         self.states: list[str] = []
         self.lag = 0
-        self._fewest_threads: int | None = None
         self._application = application
         self._before = self._counters()
+        self._fewest_threads = self._before[THREADS]
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
 
@@ -56,8 +56,7 @@ class Observer:
                 moved[name] = change
         if is_new_driver:
             moved[EPOCH] = now[EPOCH] - self._before[EPOCH]
-        lost = self._fewest_threads - self._before[THREADS] if self._fewest_threads is not None else 0
-        if lost < 0:
+        if lost := self._fewest_threads - self._before[THREADS]:
             moved[THREADS] = lost
         if self.lag > _TOLD:
             moved[LAG] = self.lag
@@ -88,8 +87,7 @@ class Observer:
         if self.states[-1:] != [str(status.state)]:
             self.states.append(str(status.state))
         self.lag = max(self.lag, status.total_lag or 0)
-        threads = len(status.stream_threads)
-        self._fewest_threads = threads if self._fewest_threads is None else min(self._fewest_threads, threads)
+        self._fewest_threads = min(self._fewest_threads, len(status.stream_threads))
 
     def _counters(self) -> dict[str, float]:
         return {name: self._application.metric(name) for name in (*COUNTERS, EPOCH, THREADS)}

@@ -30,6 +30,7 @@ from tests.chaos.drills.observing import Observer
 from tests.chaos.drills.results import Result, record
 from tests.chaos.load import SteadyLoad
 from tests.damage import flip_bytes
+from tests.waiting import stop_process_for
 
 OUTPUTS = ("copy", "running", "folds", "buckets")
 PARTITIONS = 2
@@ -217,12 +218,7 @@ class Drilled:
         """Stops the broker's process for twice the transaction timeout; nothing on the network tells of it."""
         identity = self.broker.identity
         assert identity is not None
-        process = psutil.Process(identity.pid)
-        process.suspend()
-        try:
-            time.sleep(2 * TRANSACTION_TIMEOUT_S)  # the time itself is the failure
-        finally:
-            process.resume()
+        stop_process_for(identity.pid, 2 * TRANSACTION_TIMEOUT_S)
 
     def restart_broker(self) -> None:
         """Kills the broker and starts it on its data."""

@@ -182,13 +182,18 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_a_killed_process_of_this_host_is_known_to_be_gone(broker, listener, sleeper):
-    service = service_of(broker, listener, fences=False)
+def begin_with(service: CoordinatorService, process: subprocess.Popen[bytes]) -> tuple[Thread, Thread]:
+    """A thread in a process of this host, which has the task ``0_0``, and one on another host, which has none."""
     service.add_tasks({"0_0": "plan"})
     epoch = service.begin_epoch(2)
-    first = Thread(service, epoch, 0, process=ProcessIdentity.of_child(sleeper))
+    first = Thread(service, epoch, 0, process=ProcessIdentity.of_child(process))
     first.take(Assign)
-    second = Thread(service, epoch, 1)
+    return first, Thread(service, epoch, 1)
+
+
+def test_a_killed_process_of_this_host_is_known_to_be_gone(broker, listener, sleeper):
+    service = service_of(broker, listener, fences=False)
+    first, second = begin_with(service, sleeper)
     first.connection.abandon("cut off")
     eventually(lambda: bool(service.reason), expected=True)
     with pytest.raises(OperationError, match="its process, or its lease, has ended"):
@@ -200,11 +205,7 @@ def test_a_killed_process_of_this_host_is_known_to_be_gone(broker, listener, sle
 
 def test_tasks_of_a_killed_process_of_this_host_wait_for_no_fence(service, broker, sleeper):
     broker.may_fence.clear()
-    service.add_tasks({"0_0": "plan"})
-    epoch = service.begin_epoch(2)
-    first = Thread(service, epoch, 0, process=ProcessIdentity.of_child(sleeper))
-    first.take(Assign)
-    second = Thread(service, epoch, 1)
+    first, second = begin_with(service, sleeper)
     sleeper.kill()
     first.connection.abandon("killed")
     second.take(Assign)
@@ -213,11 +214,7 @@ def test_tasks_of_a_killed_process_of_this_host_wait_for_no_fence(service, broke
 
 
 def test_tasks_of_a_living_process_of_this_host_are_fenced(service, broker, sleeper):
-    service.add_tasks({"0_0": "plan"})
-    epoch = service.begin_epoch(2)
-    first = Thread(service, epoch, 0, process=ProcessIdentity.of_child(sleeper))
-    first.take(Assign)
-    second = Thread(service, epoch, 1)
+    first, second = begin_with(service, sleeper)
     first.connection.abandon("cut off")
     second.take(Assign)
     assert second.tasks.keys() == {"0_0"}

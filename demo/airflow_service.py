@@ -28,6 +28,7 @@ from millrace.install.files import write_json
 from millrace.install.home import Home
 from millrace.install.references import interpolate
 from millrace.processes import ProcessIdentity
+from millrace.tls import tls_context
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ROOT / "config" / "airflow" / "airflow.env"
@@ -211,7 +212,7 @@ def _wait_until_it_answers(
     begin = said = time.monotonic()
     while True:
         try:
-            answer = httpx.get(f"{service.address}{HEALTH_PATH}", timeout=5, trust_env=False)
+            answer = httpx.get(f"{service.address}{HEALTH_PATH}", timeout=5, trust_env=False, verify=tls_context())
             health = answer.json() if answer.is_success else {}
         except (httpx.HTTPError, json.JSONDecodeError):
             health = {}
@@ -248,7 +249,7 @@ class AirflowClient:
     """
 
     def __init__(self, address: str, *, password: str, username: str = "admin") -> None:
-        self._client = httpx.Client(base_url=address, timeout=_ANSWER_LIMIT_S, trust_env=False)
+        self._client = httpx.Client(base_url=address, timeout=_ANSWER_LIMIT_S, trust_env=False, verify=tls_context())
         self._credentials = {"username": username, "password": password}
         self._token = ""
 

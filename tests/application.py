@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import orjson
 import psutil
 import yaml
 from confluent_kafka import KafkaException
@@ -27,6 +28,7 @@ from millrace.driver.status_topic import read_statuses
 from millrace.errors import MillraceError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
+from millrace.tls import tls_context
 from millrace.topology.topic_partition import TopicPartition
 
 PREFIX_VARIABLE = "MILLRACE_TEST_TOPICS"
@@ -233,7 +235,7 @@ class Application:
         address = self.control_address()
         if address is None:
             return None
-        return ApplicationStatus.from_json(httpx.get(f"{address}/status", timeout=10).content)
+        return ApplicationStatus.from_json(httpx.get(f"{address}/status", timeout=10, verify=tls_context()).content)
 
     def published_status(self) -> ApplicationStatus | None:
         """The application's record in the status topic, which outlives the driver."""
@@ -243,14 +245,14 @@ class Application:
         """``http://host:port`` of the control plane; ``None`` while there is none."""
         path = self.run_directory / "control.json"
         try:
-            document = yaml.safe_load(path.read_text())
+            document = orjson.loads(path.read_bytes())
         except FileNotFoundError:
             return None
         return document["address"] if document["pid"] == self.pid else None
 
     def metrics(self) -> dict[str, float]:
         """``/metrics`` as ``{'name{label="value"}': number}``."""
-        text = httpx.get(f"{self.control_address()}/metrics", timeout=10).text
+        text = httpx.get(f"{self.control_address()}/metrics", timeout=10, verify=tls_context()).text
         lines = [line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#")]
         return {name: float(value) for name, _, value in lines}
 
@@ -267,7 +269,10 @@ class Application:
         """``POST /<action>`` with the application's token."""
         token = (self.run_directory / "control.token").read_text().strip()
         return httpx.post(
-            f"{self.control_address()}/{action}", headers={"Authorization": f"Bearer {token}"}, timeout=60
+            f"{self.control_address()}/{action}",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=60,
+            verify=tls_context(),
         )
 
     def is_alive(self) -> bool:

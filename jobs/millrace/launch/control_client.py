@@ -15,6 +15,7 @@ from millrace.driver.status import ApplicationStatus
 from millrace.errors import MillraceError, OperationError, SerializationError
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launchers.instance import ControlPlane, DriverInstance, Presence, Probe
+from millrace.tls import tls_context
 
 ANSWER_LIMIT_S = 3.0
 
@@ -57,7 +58,7 @@ def ask(probe_result: Probe, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer | N
     if control is None:
         return _not_up(probe_result)
     try:
-        with httpx.Client(base_url=control.address, timeout=timeout_s, trust_env=False) as client:
+        with httpx.Client(base_url=control.address, timeout=timeout_s, trust_env=False, verify=tls_context()) as client:
             return _answer(client.get("/health/live"), client.get("/status"))
     except httpx.HTTPError as error:
         return _no_answer(control, error)
@@ -69,7 +70,7 @@ async def ask_async(
     """Works like :func:`ask`, without blocking the event loop.
 
     Args:
-        client: a client that lives as long as the caller: making one is slow enough to block others.
+        client: a client that lives as long as the caller.
         probe_result: see :func:`ask`.
         timeout_s: see :func:`ask`.
     """
@@ -143,6 +144,7 @@ def request_operation(
             headers={"Authorization": f"Bearer {token}"},
             timeout=timeout_s,
             trust_env=False,
+            verify=tls_context(),
         )
     except httpx.HTTPError as error:
         raise OperationError(
@@ -176,6 +178,7 @@ def request_stop(control: ControlPlane | None, *, timeout_s: float = ANSWER_LIMI
             headers={"Authorization": f"Bearer {token}"},
             timeout=timeout_s,
             trust_env=False,
+            verify=tls_context(),
         )
     except (httpx.HTTPError, MillraceError) as error:
         return f"{type(error).__name__}: {error}"

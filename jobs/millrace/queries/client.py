@@ -16,6 +16,7 @@ from millrace.errors import QueryError
 from millrace.json_numbers import dumps, loads
 from millrace.queries.refusals import QueryRefusedError, Reason
 from millrace.queries.requests import BASE64, MAX_LIMIT
+from millrace.tls import tls_context
 
 _MAX_REDIRECTS = 3
 _PAGE = 500
@@ -41,7 +42,11 @@ class QueryClient:
         self._address = address.rstrip("/")
         self._wait_s = wait_s
         self._http = httpx.Client(
-            headers={"Authorization": f"Bearer {token}"}, timeout=timeout_s, trust_env=False, follow_redirects=False
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=timeout_s,
+            trust_env=False,
+            follow_redirects=False,
+            verify=tls_context(),
         )
 
     def __enter__(self) -> Self:

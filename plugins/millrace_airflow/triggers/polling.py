@@ -12,6 +12,7 @@ from millrace.launch import Observation
 from millrace.launch.control_client import ask_async
 from millrace.launch.judge import Evidence, judge
 from millrace.launch.observe import collect_evidence
+from millrace.tls import tls_context
 
 LEAST_DEFERRAL_S = 5.0
 """No trigger fires before that. The scheduler learns of the end of a task's last stretch by a message of the executor;
@@ -20,8 +21,8 @@ where the task runs again before the message comes, it takes the task for a fail
 
 
 async def make_client() -> httpx.AsyncClient:
-    """A client for :func:`probe_and_judge`; made apart because it loads certificates, which takes a while."""
-    return await asyncio.to_thread(lambda: httpx.AsyncClient(trust_env=False))
+    """A client for :func:`probe_and_judge`; made apart because the first one of a process loads certificates."""
+    return await asyncio.to_thread(lambda: httpx.AsyncClient(trust_env=False, verify=tls_context()))
 
 
 async def probe_and_judge(application: Application, client: httpx.AsyncClient) -> tuple[Evidence, Observation]:

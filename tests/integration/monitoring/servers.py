@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import yaml
 
+from millrace.tls import tls_context
 from tests.application import ROOT, wait_until
 
 CONFIG = ROOT / "config" / "prometheus"
@@ -52,7 +53,11 @@ def running(command: list[str], *, address: str, log: Path) -> Iterator[str]:
         process = subprocess.Popen(command, stdout=output, stderr=output)
         try:
             url = f"http://{address}"
-            wait_until(lambda: httpx.get(f"{url}/-/ready").is_success, timeout_s=60, what=f"{command[0]}: ready")
+            wait_until(
+                lambda: httpx.get(f"{url}/-/ready", verify=tls_context()).is_success,
+                timeout_s=60,
+                what=f"{command[0]}: ready",
+            )
             yield url
         finally:
             process.terminate()
@@ -63,7 +68,7 @@ class Prometheus:
     """Asks a Prometheus."""
 
     def __init__(self, url: str) -> None:
-        self._client = httpx.Client(base_url=url, timeout=30, trust_env=False)
+        self._client = httpx.Client(base_url=url, timeout=30, trust_env=False, verify=tls_context())
 
     def _ask(self, path: str, **parameters: Any) -> list[dict[str, Any]]:
         answer = self._client.get(path, params=parameters)

@@ -29,6 +29,7 @@ from millrace.embedded.broker import free_ports
 from millrace.home import millrace_home
 from millrace.kafka.jars import IVY_SETTINGS_VARIABLE
 from millrace.processes import ProcessIdentity
+from millrace.tls import tls_context
 from scripts.audit import find_uv
 from scripts.references.dags import DAGS
 from tests.unit.project.pages import ROOT, blocks
@@ -285,7 +286,9 @@ def airflow(outside: Outside, project: Path) -> Iterator[AirflowService]:
     def answers() -> bool:
         assert process.poll() is None, (directory / "log").read_text()
         try:
-            health = httpx.get(f"http://127.0.0.1:{port}{HEALTH_PATH}", timeout=5, trust_env=False).json()
+            health = httpx.get(
+                f"http://127.0.0.1:{port}{HEALTH_PATH}", timeout=5, trust_env=False, verify=tls_context()
+            ).json()
         except (httpx.HTTPError, json.JSONDecodeError):
             return False
         return all(health[part]["status"] == "healthy" for part in ("scheduler", "triggerer", "dag_processor"))

@@ -15,6 +15,7 @@ from millrace.install.record import read_record
 from millrace.launch.control_client import ANSWER_LIMIT_S
 from millrace.metrics import exported as m
 from millrace.metrics.definitions import PHASE_SECONDS_TOTAL, Phase
+from millrace.tls import tls_context
 
 
 def eos(exported: ExportedApplication) -> Iterable[Sample]:
@@ -26,7 +27,9 @@ def eos(exported: ExportedApplication) -> Iterable[Sample]:
     if control is None:
         return
     try:
-        answer = httpx.get(f"{control.address}/metrics", timeout=ANSWER_LIMIT_S, trust_env=False).raise_for_status()
+        answer = httpx.get(
+            f"{control.address}/metrics", timeout=ANSWER_LIMIT_S, trust_env=False, verify=tls_context()
+        ).raise_for_status()
     except httpx.HTTPError as error:
         raise OperationError(
             f"The driver of {exported.application} does not show its metrics: {type(error).__name__} {error}.",

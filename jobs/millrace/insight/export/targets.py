@@ -18,6 +18,7 @@ import httpx
 from millrace.errors import OperationError
 from millrace.files import write_atomically
 from millrace.insight.export.series import Groups, openmetrics, text_format
+from millrace.tls import tls_context
 from millrace.urls import login_of, without_login
 
 JOB = "millrace-export"
@@ -79,7 +80,9 @@ class Pushgateway:
         """Works like :meth:`MetricsTarget.write`."""
         # The client writes the address of each request into its log.
         address, login = without_login(self.url).rstrip("/"), login_of(self.url)
-        with httpx.Client(base_url=address, auth=login, timeout=_LIMIT_S, trust_env=False) as client:
+        with httpx.Client(
+            base_url=address, auth=login, timeout=_LIMIT_S, trust_env=False, verify=tls_context()
+        ) as client:
             for application, samples in groups.items():
                 self._ask(client, "PUT", self._path(application), content=text_format({application: samples}))
             gone = sorted(set(self._groups(client)) - set(groups))

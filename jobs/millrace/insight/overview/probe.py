@@ -22,6 +22,7 @@ from millrace.launch.control_client import ANSWER_LIMIT_S, ask
 from millrace.launch.judge import judge
 from millrace.launch.observation import Observation, Reason, Verdict
 from millrace.launch.observe import collect_evidence, with_published
+from millrace.tls import tls_context
 
 log = structlog.get_logger(__name__)
 
@@ -131,7 +132,9 @@ def _probe(application: Application, timeout_s: float) -> ApplicationProbe:
 def _measure(probe_result: Probe, timeout_s: float) -> tuple[Measurements | None, str]:
     assert probe_result.control is not None, "only drivers that have answered are measured"
     try:
-        answer = httpx.get(f"{probe_result.control.address}/metrics", timeout=timeout_s, trust_env=False)
+        answer = httpx.get(
+            f"{probe_result.control.address}/metrics", timeout=timeout_s, trust_env=False, verify=tls_context()
+        )
         if not answer.is_success:
             return None, f"/metrics answered {answer.status_code}"
         return measurements(answer.text), ""

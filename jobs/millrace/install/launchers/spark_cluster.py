@@ -19,6 +19,7 @@ from millrace.errors import OperationError
 from millrace.kafka.jars import spark_home
 from millrace.kafka.java import find_java
 from millrace.processes import ProcessIdentity
+from millrace.tls import tls_context
 
 STATE_DIRECTORY_VARIABLE = "MILLRACE_STATE_DIR"
 """See :data:`millrace.spark.plan.STATE_DIRECTORY_VARIABLE`; Spark's Python package is not loaded for it."""
@@ -90,7 +91,9 @@ class SparkCluster:
     def state(self) -> dict[str, Any]:
         """Returns what the master says of workers and applications; empty if it does not answer."""
         try:
-            answer = httpx.get(f"http://{_HOST}:{self._ui_port}/json/", timeout=5, trust_env=False)
+            answer = httpx.get(
+                f"http://{_HOST}:{self._ui_port}/json/", timeout=5, trust_env=False, verify=tls_context()
+            )
             return dict(answer.json()) if answer.is_success else {}
         except (httpx.HTTPError, ValueError):
             return {}

@@ -148,7 +148,7 @@ class BesideOthers:
         """Interrupt the part that runs, which ends what its tests started, and begin no other."""
         self._stopping.set()
         if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+            os.killpg(self._process.pid, signal.SIGINT)
         self.start()
         self._thread.join()
 
@@ -169,22 +169,32 @@ def second_attempt(part: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     failed = {test.name for test in read_report(part.report()) if test.failed}
     say(f"\n--- {part.name}: those of {len(failed)} failed tests that kill processes, once more ---")
-    part.report(again=True).unlink(missing_ok=True)
-    subprocess.run(part.line(again=True), cwd=ROOT, check=False)
+    wait(part, start(part, again=True), time.monotonic())
     passed = {test.name for test in read_report(part.report(again=True)) if not test.failed}
     return tuple(sorted(failed & passed)), tuple(sorted(failed - passed))
 
 
-def start(part: Part, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
-    """Begin a part; what it writes is shown unless there is a file for it."""
+def start(part: Part, output: IO[bytes] | None = None, *, again: bool = False) -> subprocess.Popen[bytes]:
+    """Begin a part, or its second attempt; what it writes is shown unless there is a file for it.
+
+    It leads a process group, to which a Ctrl-C is passed on once: a second one would have pytest end before its tests
+    have ended what they started.
+    """
     part.report().parent.mkdir(exist_ok=True)
-    part.report().unlink(missing_ok=True)
-    return subprocess.Popen(part.line(), cwd=ROOT, stdout=output, stderr=output and subprocess.STDOUT)
+    part.report(again=again).unlink(missing_ok=True)
+    return subprocess.Popen(
+        part.line(again=again), cwd=ROOT, stdout=output, stderr=output and subprocess.STDOUT, process_group=0
+    )
 
 
 def wait(part: Part, process: subprocess.Popen[bytes], begin: float, output: IO[bytes] | None = None) -> Ended:
-    """Wait for a part that began at a time of the monotonic clock, seconds."""
-    _, status, usage = os.wait4(process.pid, 0)
+    """Wait for a part that began at a time of the monotonic clock, seconds; an interrupt ends it first."""
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    except KeyboardInterrupt:
+        os.killpg(process.pid, signal.SIGINT)
+        process.wait()
+        raise
     # As Popen.wait() leaves it.
     process.returncode = os.waitstatus_to_exitcode(status)
     computed = usage.ru_utime + usage.ru_stime

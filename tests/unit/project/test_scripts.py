@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -127,6 +128,25 @@ def test_an_interrupted_run_interrupts_the_part_beside_it_and_begins_no_other(tm
     lane.stop()
     assert [each.ok for each in lane.finish()] == [False]
     assert not second.exists()
+
+
+def test_an_interrupted_run_waits_until_the_part_has_ended_what_it_started(tmp_path: Path) -> None:
+    begun, ended = tmp_path / "begun", tmp_path / "ended"
+    part = f"""
+import pathlib, time
+pathlib.Path({str(begun)!r}).touch()
+try:
+    time.sleep(600)
+finally:
+    time.sleep(0.5)
+    pathlib.Path({str(ended)!r}).touch()
+"""
+    code = f"from tests.unit.project.test_scripts import beside, run; run([beside('alone', {part!r})])"
+    running = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.DEVNULL)
+    eventually(begun.exists, expected=True)
+    running.send_signal(signal.SIGINT)
+    assert running.wait(30) != 0
+    assert ended.exists()
 
 
 def test_a_run_in_the_background_of_a_shell_can_interrupt_what_it_starts() -> None:

@@ -11,7 +11,6 @@ ask in vain, again and again, while it starts.
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import signal
@@ -25,6 +24,7 @@ from types import FrameType
 import httpx
 from setproctitle import setproctitle
 
+from millrace.garbage import collector_paused
 from millrace.tls import tls_context
 
 PRELOADED = (
@@ -89,12 +89,12 @@ class Components:
 
 def main() -> int:
     """Import, prepare the database, and run the components until all of them have ended; the exit code."""
-    for name in PRELOADED:
-        importlib.import_module(name)
+    with collector_paused():
+        for name in PRELOADED:
+            importlib.import_module(name)
     # A fork copies the locks of other threads, and not the threads that would release them.
     if threading.active_count() > 1:
         raise RuntimeError(f"an import has started threads: {threading.enumerate()}")
-    gc.freeze()
     _, status = os.waitpid(_fork("database", _make_database), 0)
     if code := os.waitstatus_to_exitcode(status):
         return code

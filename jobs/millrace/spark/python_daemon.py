@@ -11,7 +11,6 @@ jemalloc, which comes with pyarrow; jemalloc's own fork handlers have each child
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import os
 import socket
@@ -30,8 +29,11 @@ def preload() -> None:
 
     What cannot be had here is left to the workers, which say so: the loops over librdkafka's messages.
     """
+    from millrace.garbage import collector_paused
+
     # Spark reads the number of a port from standard output, and would take anything else for that.
-    with contextlib.redirect_stdout(sys.stderr):
+    # What is imported stays: neither workers nor their collectors of garbage need to look at it again.
+    with contextlib.redirect_stdout(sys.stderr), collector_paused():
         for name in PRELOADED:
             importlib.import_module(name)
 
@@ -46,9 +48,6 @@ def preload() -> None:
             checked_kernel()
     # The state of numpy's global generator was drawn when it was imported: workers would all draw the same numbers.
     os.register_at_fork(after_in_child=np.random.seed)
-    # What is here stays: neither workers nor their collectors of garbage need to look at it again.
-    gc.collect()
-    gc.freeze()
 
 
 def main() -> None:

@@ -46,6 +46,7 @@ def test_what_keeps_an_application_from_committing_is_seen_within_seconds(
     assert stopped_processes(application.pid) == []
 
     broker.kill()
+    begin, computed = time.monotonic(), computed_by(application.pid)
     wait_until(
         lambda: health(application).reason is HealthReason.BROKER_UNREACHABLE,
         timeout_s=SECONDS,
@@ -54,8 +55,16 @@ def test_what_keeps_an_application_from_committing_is_seen_within_seconds(
     assert "the last commit was" in health(application).text
     age = time.time() - application.metric("millrace_stream_broker_last_answer_timestamp_seconds")
     assert 3 < age < 60
+    share = (computed_by(application.pid) - computed) / (time.monotonic() - begin)
+    assert share < 0.3, "a driver that waits for its broker leaves the cores to others"
     broker.start()
     wait_until(lambda: health(application).progressing, timeout_s=60, what="an answer of the broker")
+
+
+def computed_by(pid: int) -> float:
+    """Seconds of CPU that a process has taken."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
 
 
 def held_back(application: Application, broker: EmbeddedBroker, topic: str) -> None:

@@ -121,10 +121,10 @@ class _Broker:
         from confluent_kafka.admin import AdminClient
 
         from millrace.install.named_cluster import read_login
-        from millrace.kafka.clients import base_settings
+        from millrace.kafka.clients import admin_settings
 
         self.servers = servers
-        self.admin: AdminClient = AdminClient(base_settings(servers, read_login(login)))
+        self.admin: AdminClient = AdminClient(admin_settings(servers, read_login(login)))
 
     def metadata(self) -> Any:
         """Brokers and topics."""

@@ -20,7 +20,7 @@ from millrace.errors import (
     SerializationError,
     TransactionAbortedError,
 )
-from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.clients import admin_settings, base_settings, kafka_error, translate
 from millrace.kafka.driver_records import STATUS_PARTITION, DriverRecord, fenced, status_reader
 from millrace.kafka.topics import STATUS_TOPIC
 
@@ -66,7 +66,7 @@ def ensure_status_topic(
         PreflightError: the broker refused to create it.
         OperationError: the broker failed to.
     """
-    admin = AdminClient(base_settings(bootstrap_servers, client_settings))
+    admin = AdminClient(admin_settings(bootstrap_servers, client_settings))
     new = NewTopic(STATUS_TOPIC, 1, replication_factor, config=dict(STATUS_TOPIC_SETTINGS))
     created = admin.create_topics([new], operation_timeout=timeout_s, request_timeout=timeout_s)
     try:

@@ -28,7 +28,7 @@ from millrace.errors import (
     OperationError,
     PreflightError,
 )
-from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.clients import admin_settings, kafka_error, translate
 from millrace.kafka.record_limits import TopicLimits
 from millrace.kafka.topics import BROKER_DEFAULT, TopicDescription, TopicSpec
 from millrace.topology.naming import LONGEST_TOPIC_NAME, colliding_names, problem_of_name
@@ -67,7 +67,7 @@ class KafkaAdmin:
         self._reason: KafkaError | None = None
         self._made: dict[str, float] = {}
         """When topics were created here, by the monotonic clock."""
-        configuration: dict[str, Any] = {**base_settings(bootstrap_servers, settings), "error_cb": self._on_error}
+        configuration: dict[str, Any] = {**admin_settings(bootstrap_servers, settings), "error_cb": self._on_error}
         self.client = AdminClient(configuration)
 
     def number_of_brokers(self) -> int:

@@ -54,7 +54,7 @@ class AnsweringClient:
     """An admin client that checks whether a broker answers, and writes nothing to standard error."""
 
     def __init__(self, bootstrap_servers: str) -> None:
-        self._client = AdminClient(base_settings(bootstrap_servers))
+        self._client = AdminClient(admin_settings(bootstrap_servers))
 
     def answers(self, *, timeout_s: float) -> bool:
         """Returns whether at least one broker is known and has answered within ``timeout_s`` seconds."""
@@ -92,6 +92,15 @@ def base_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = 
         "allow.auto.create.topics": False,
         **(overrides or {}),
     }
+
+
+def admin_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Returns the settings of an admin client; see :func:`base_settings`.
+
+    It keeps connections to all brokers. With those that it needs only, two threads of librdkafka 2.15 keep a core busy
+    for as long as a request waits for a broker or controller that is away.
+    """
+    return base_settings(bootstrap_servers, {"enable.sparse.connections": "false", **(overrides or {})})
 
 
 def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> MillraceError:

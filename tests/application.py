@@ -42,7 +42,8 @@ SEARCH_PATH = os.pathsep.join(str(ROOT / part) for part in ("jobs", "", "plugins
 START_LIMIT_S = 240.0
 """Longest time from launch to RUNNING; a start takes 15 to 25 s on two quiet cores, several times that on busy ones."""
 
-_POLL_S = 0.1
+_FIRST_POLL_S, _LONGEST_POLL_S = 0.02, 0.25
+"""How long it waits before it looks again, at first and at most: each look has the driver and the broker work."""
 _SET_PARENT_DEATH_SIGNAL = 1
 
 
@@ -60,6 +61,7 @@ def wait_until(condition: Callable[[], Any], *, timeout_s: float, what: str) -> 
         AssertionError: none came in time; the message says ``what`` was waited for, and the last answer or problem.
     """
     deadline = time.monotonic() + timeout_s
+    pause_s = _FIRST_POLL_S
     last: Any = None
     while time.monotonic() < deadline:
         try:
@@ -68,7 +70,8 @@ def wait_until(condition: Callable[[], Any], *, timeout_s: float, what: str) -> 
                 return last
         except (MillraceError, KafkaException, httpx.HTTPError) as error:
             last = error
-        time.sleep(_POLL_S)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
     raise AssertionError(f"{what}: not within {timeout_s:g} s; last: {last!r}")
 
 

@@ -17,6 +17,8 @@ _KEYS = 40
 _STEP_MS = 8
 _DISORDER_MS = 400
 _LATE_MS = 3_000
+_EVERY_S = 0.1
+"""How often what is due is sent, as producers batch: each batch has brokers, tasks and readers work."""
 
 
 class SteadyLoad:
@@ -88,7 +90,7 @@ class SteadyLoad:
 
     def _run(self) -> None:
         started, before = time.monotonic(), self.sent
-        while not self._stopped.wait(0.02):
+        while not self._stopped.wait(_EVERY_S):
             due = before + int((time.monotonic() - started) * self._rate)
             while self.sent < due:
                 self.send()

@@ -42,8 +42,6 @@ _DEFAULT_PROPERTIES: Mapping[str, str] = {
     "share.coordinator.state.topic.num.partitions": "4",
     "default.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
-    # Twice a second, a record of no meaning would be half of what an idle broker computes.
-    "metadata.max.idle.interval.ms": "0",
     # A mistyped topic name is an error that says so, not a new topic.
     "auto.create.topics.enable": "false",
 }

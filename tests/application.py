@@ -30,6 +30,7 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.tls import tls_context
 from millrace.topology.topic_partition import TopicPartition
+from tests.java import QUICK_TO_START
 
 PREFIX_VARIABLE = "MILLRACE_TEST_TOPICS"
 ENGINE_VARIABLE = "MILLRACE_TEST_ENGINE"
@@ -119,8 +120,7 @@ class Application:
             "commit.interval.ms": 250,
             **({"processing.engine": os.environ[ENGINE_VARIABLE]} if ENGINE_VARIABLE in os.environ else {}),
             "heartbeat.interval.ms": 1000,
-            # A test runs for seconds: the optimising compiler would cost it more than it brings.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": " ".join(QUICK_TO_START),
             **(config or {}),
         }
         self.launcher = {"kind": "local", "parallelism": 2, "driver_memory": "768m", **(launcher or {})}

@@ -20,6 +20,7 @@ from millrace.kafka.clients import base_settings
 from millrace.kafka.topics import TopicSpec
 from tests import broker as test_broker
 from tests.application import Application
+from tests.java import QUICK_TO_START
 
 _RUN = pytest.StashKey[Path]()
 
@@ -68,8 +69,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has what it runs in the background ignore interrupts; what tests start must not.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Brokers of tests live for minutes: the time that the second compiler takes does not come back.
-os.environ.setdefault(JAVA_OPTIONS_VARIABLE, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault(JAVA_OPTIONS_VARIABLE, " ".join(QUICK_TO_START))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,6 +16,7 @@ from millrace.errors import PreflightError
 from millrace.home import millrace_home
 from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
 from millrace.kafka.java import find_java
+from tests.java import QUICK_TO_START
 
 _SOURCES = tuple(Path(__file__).parent / "java" / name for name in ("RunScenarios.java", "InternalTopics.java"))
 _SHARED_MEMORY = Path("/dev/shm")
@@ -32,7 +33,7 @@ class KafkaStreams:
         jars = resolve_jars(STREAMS_JARS)
         self._stderr = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - closed by close()
         state = ["-Djava.io.tmpdir=" + str(_SHARED_MEMORY)] if _SHARED_MEMORY.is_dir() else []
-        command = [str(find_java()), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", *state]
+        command = [str(find_java()), *QUICK_TO_START, "-Xmx512m", *state]
         self._process = subprocess.Popen(
             [*command, "-cp", f"{_compiled(jars)}:{class_path(jars)}", "RunScenarios"],
             stdin=subprocess.PIPE,

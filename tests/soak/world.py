@@ -29,6 +29,7 @@ from millrace.operations import stop
 from millrace.supervise import deploy, reconcile
 from millrace.topology.topic_partition import TopicPartition
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, START_LIMIT_S, wait_until
+from tests.java import QUICK_TO_START
 
 PARTITIONS = 2
 OUTPUTS = ("copy", "running", "folds", "buckets")
@@ -87,7 +88,7 @@ class SoakWorld:
                 "state.dir": str(self.directory / "state"),
                 "commit.interval.ms": 250,
                 "heartbeat.interval.ms": 1000,
-                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+                "spark.driver.extraJavaOptions": " ".join(QUICK_TO_START),
             },
             "launcher": {
                 "parallelism": 2,

@@ -18,6 +18,7 @@ from millrace.kafka.groups import GroupProtocol, fence_transactional_ids, live_m
 from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
 from millrace.kafka.java import find_java
 from millrace.kafka.offsets import committed_offsets
+from tests.java import QUICK_TO_START
 from tests.waiting import eventually
 
 
@@ -66,7 +67,15 @@ def test_a_live_kafka_streams_application_is_seen_whatever_protocol_it_speaks(
     program = Path(__file__).parent / "java" / "StreamsMember.java"
     arguments = [bootstrap_servers, unique, topic, str(tmp_path / "state"), protocol]
     member = subprocess.Popen(
-        [str(find_java()), "-Xmx128m", "-cp", class_path(resolve_jars(STREAMS_JARS)), str(program), *arguments],
+        [
+            str(find_java()),
+            *QUICK_TO_START,
+            "-Xmx128m",
+            "-cp",
+            class_path(resolve_jars(STREAMS_JARS)),
+            str(program),
+            *arguments,
+        ],
         stdin=subprocess.PIPE,
         stdout=(tmp_path / "log").open("wb"),
         stderr=subprocess.STDOUT,

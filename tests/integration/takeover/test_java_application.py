@@ -24,6 +24,7 @@ from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology.topology import FrozenTopology
 from tests.application import PREFIX_VARIABLE, topic, wait_until
 from tests.integration.takeover import shop
+from tests.java import QUICK_TO_START
 from tests.records import Record, produce, read_topic
 
 START = 1_790_000_000_000
@@ -106,7 +107,15 @@ def _java_application(
     arguments = [bootstrap_servers, application_id, prefix, str(directory / "java-state")]
     with (directory / "java.log").open("ab") as log:
         process = subprocess.Popen(
-            [str(find_java()), "-Xmx256m", "-cp", class_path(resolve_jars(STREAMS_JARS)), str(program), *arguments],
+            [
+                str(find_java()),
+                *QUICK_TO_START,
+                "-Xmx256m",
+                "-cp",
+                class_path(resolve_jars(STREAMS_JARS)),
+                str(program),
+                *arguments,
+            ],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -25,6 +25,8 @@ STATE_DIRECTORY_VARIABLE = "MILLRACE_STATE_DIR"
 """See :data:`millrace.spark.plan.STATE_DIRECTORY_VARIABLE`; Spark's Python package is not loaded for it."""
 
 _HOST = "127.0.0.1"
+_DAEMON_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Masters and workers only launch and watch: what an optimising compiler took would not come back."""
 _POLL_S = 0.2
 
 
@@ -135,6 +137,7 @@ class SparkCluster:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={
+                    "SPARK_DAEMON_JAVA_OPTS": _DAEMON_JAVA,
                     **os.environ,
                     "SPARK_HOME": str(home),
                     "JAVA_HOME": str(find_java().resolve().parent.parent),

@@ -53,7 +53,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 
 @pytest.fixture
 def prefix(broker: EmbeddedBroker, unique: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Prefix of the test's topics, which are there."""
+    """Prefix of the test's topics, which are there; a broker that a failed test has left killed is started again."""
+    if not broker.is_running():
+        broker.start(timeout_s=180)
     admin = AdminClient(base_settings(broker.bootstrap_servers))
     names = ["in", "copy", "running", "folds", "buckets", "aside", "aside-copy"]
     settings = {"copy": {"max.message.bytes": str(_LARGEST_COPY)}}

@@ -51,6 +51,9 @@ class SteadyLoad:
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
     def __enter__(self) -> SteadyLoad:
+        # Whoever is inside finds something that was sent.
+        self.send()
+        self.flush()
         self._thread.start()
         return self
 

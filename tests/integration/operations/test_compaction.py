@@ -69,8 +69,13 @@ def settings_of(worked: Worked) -> dict[str, dict[str, str]]:
 def sizes_of(worked: Worked, broker: EmbeddedBroker) -> dict[str, int]:
     """Bytes of the changelogs' segments, once the marker of each transaction is written: commits do not wait for it."""
     topic_partitions = [(topic, 0) for topic in worked.changelogs()]
-    ends = end_offsets(worked.admin, topic_partitions, End.HIGH_WATERMARK)
-    eventually(lambda: end_offsets(worked.admin, topic_partitions), ends)
+    eventually(
+        lambda: (
+            end_offsets(worked.admin, topic_partitions)
+            == end_offsets(worked.admin, topic_partitions, End.HIGH_WATERMARK)
+        ),
+        True,
+    )
     return {
         topic: sum(segment.stat().st_size for segment in broker.directory.rglob(f"{topic}-0/*.log"))
         for topic in worked.changelogs()

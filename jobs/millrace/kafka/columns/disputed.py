@@ -16,6 +16,10 @@ AGAIN_S = 0.5
 LIMIT_S = 30.0
 """How long the broker may call an offset of its log out of range before this is taken as true, seconds."""
 
+BEYOND_END_LIMIT_S = 5.0
+"""The same for an offset beyond the end that the broker names, seconds: a new leader learns from its replicas, within a
+second or so, how far its log is committed."""
+
 ASKING_LIMIT_MS = 1_000
 """How long a broker may take to say where a log begins and ends, milliseconds."""
 
@@ -50,24 +54,27 @@ class DisputedOffsets:
         self._disputes: dict[TopicPartition, _Dispute] = {}
 
     def disputes(self, where: TopicPartition, position: int) -> bool:
-        """Returns whether an offset reported as out of range is to be read again: the log has it, or no broker says so.
+        """Returns whether an offset reported as out of range is to be read again.
+
+        It is where the log has it, where no broker says what the log has, and for a while where it is beyond the end.
 
         Args:
             where: the topic-partition.
             position: the offset.
         """
         known = self._ask(where)
-        if known is not None and not known[0] <= position <= known[1]:
+        if known is not None and position < known[0]:
             return False
         now = self._clock()
         last = self._disputes.get(where)
         if last is None or last.position != position:
             last = self._disputes[where] = _Dispute(position, now, None)
             _log.warning(
-                "an offset of the log is said to be out of range: it is asked for again",
+                "an offset is said to be out of range: it is asked for again",
                 topic=where[0], partition=where[1], offset=position, log=known,
             )  # fmt: skip
-        if now - last.began_at >= LIMIT_S:
+        is_beyond_end = known is not None and position > known[1]
+        if now - last.began_at >= (BEYOND_END_LIMIT_S if is_beyond_end else LIMIT_S):
             return False
         last.again_at = now + AGAIN_S
         return True

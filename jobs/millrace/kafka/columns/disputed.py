@@ -16,9 +16,9 @@ AGAIN_S = 0.5
 LIMIT_S = 30.0
 """How long the broker may call an offset of its log out of range before this is taken as true, seconds."""
 
-BEYOND_END_LIMIT_S = 5.0
-"""The same for an offset beyond the end that the broker names, seconds: a new leader learns from its replicas, within a
-second or so, how far its log is committed."""
+NOT_IN_LOG_LIMIT_S = 5.0
+"""The same where the log does not have the offset by what the broker or the client says of its begin and end, seconds:
+while leaders change, both have been wrong for a moment."""
 
 ASKING_LIMIT_MS = 1_000
 """How long a broker may take to say where a log begins and ends, milliseconds."""
@@ -56,15 +56,13 @@ class DisputedOffsets:
     def disputes(self, where: TopicPartition, position: int) -> bool:
         """Returns whether an offset reported as out of range is to be read again.
 
-        It is where the log has it, where no broker says what the log has, and for a while where it is beyond the end.
+        It is where the log has it, where no broker says what the log has, and for a while where the log has it not.
 
         Args:
             where: the topic-partition.
             position: the offset.
         """
         known = self._ask(where)
-        if known is not None and position < known[0]:
-            return False
         now = self._clock()
         last = self._disputes.get(where)
         if last is None or last.position != position:
@@ -73,8 +71,8 @@ class DisputedOffsets:
                 "an offset is said to be out of range: it is asked for again",
                 topic=where[0], partition=where[1], offset=position, log=known,
             )  # fmt: skip
-        is_beyond_end = known is not None and position > known[1]
-        if now - last.began_at >= (BEYOND_END_LIMIT_S if is_beyond_end else LIMIT_S):
+        is_in_log = known is None or known[0] <= position <= known[1]
+        if now - last.began_at >= (LIMIT_S if is_in_log else NOT_IN_LOG_LIMIT_S):
             return False
         last.again_at = now + AGAIN_S
         return True

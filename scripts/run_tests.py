@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -148,7 +148,7 @@ class BesideOthers:
         """Interrupt the part that runs, which ends what its tests started, and begin no other."""
         self._stopping.set()
         if self._process is not None and self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGINT)
+            interrupt(self._process)
         self.start()
         self._thread.join()
 
@@ -192,13 +192,19 @@ def wait(part: Part, process: subprocess.Popen[bytes], begin: float, output: IO[
     try:
         _, status, usage = os.wait4(process.pid, 0)
     except KeyboardInterrupt:
-        os.killpg(process.pid, signal.SIGINT)
+        interrupt(process)
         process.wait()
         raise
     # As Popen.wait() leaves it.
     process.returncode = os.waitstatus_to_exitcode(status)
     computed = usage.ru_utime + usage.ru_stime
     return Ended(part, process.returncode, time.monotonic() - begin, computed, output)
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt a part and what it runs; one that has just ended needs none."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
 
 
 def idle_seconds() -> float:

@@ -27,10 +27,10 @@ from millrace.driver.status import ApplicationStatus
 from millrace.driver.status_topic import read_statuses
 from millrace.errors import MillraceError
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.java import QUICK_TO_START
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.tls import tls_context
 from millrace.topology.topic_partition import TopicPartition
-from tests.java import QUICK_TO_START
 
 PREFIX_VARIABLE = "MILLRACE_TEST_TOPICS"
 ENGINE_VARIABLE = "MILLRACE_TEST_ENGINE"

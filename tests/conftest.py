@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,18 +14,15 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from millrace.embedded.broker import JAVA_OPTIONS_VARIABLE
+from millrace.garbage import collector_paused
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings
+from millrace.kafka.java import QUICK_TO_START
 from millrace.kafka.topics import TopicSpec
 from tests import broker as test_broker
 from tests.application import Application
-from tests.java import QUICK_TO_START
 
 _RUN = pytest.StashKey[Path]()
-
-# Until all tests are collected: what that makes stays, and looking for garbage in it again and again took a third of
-# the time.
-gc.disable()
 
 # The same examples in every run, so that a change and nothing else makes a test fail; HYPOTHESIS_PROFILE=random looks
 # for new ones.
@@ -55,9 +51,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.clear()
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected stays: looking for garbage in it again and again took a third of the time."""
+    with collector_paused():
+        return (yield)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:

@@ -17,7 +17,6 @@ from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from tests.airflow.topologies import DEAD_LETTERS, ORDERS, TOTALS
 from tests.application import SEARCH_PATH, wait_until
-from tests.java import QUICK_TO_START
 from tests.records import Record, produce, read_topic
 
 NAME, UNREADY = "orders", "unready"
@@ -38,7 +37,6 @@ def specification(home: Home, bootstrap_servers: str, name: str, function: str) 
             "deserialization.exception.handler": "continue",
             "errors.dead.letter.queue.topic.name": DEAD_LETTERS,
             "spark.hadoop.fs.s3a.secret.key": f"${{env:{SECRET_VARIABLE}}}",
-            "spark.driver.extraJavaOptions": " ".join(QUICK_TO_START),
         },
         "launcher": {
             "kind": "local",

@@ -52,7 +52,7 @@ def parcels(platform: Platform, bootstrap_servers: str) -> Iterator[Orders]:
     application.create_topics()
     application.send(20)
     for dag_id in (DEPLOY, CANARY, DRILL):
-        wait_for(lambda dag_id=dag_id: NAME in choices(platform, dag_id), limit_s=180)  # type: ignore[misc]
+        wait_for(lambda dag_id=dag_id: NAME in choices(platform, dag_id), limit_s=120)  # type: ignore[misc]
     assert platform.run(DEPLOY, "parcels_first", {"application": NAME}, limit_s=300) == "success"
     application.wait_until_caught_up()
     yield application

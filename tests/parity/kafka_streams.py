@@ -15,8 +15,7 @@ from typing import Any, Self
 from millrace.errors import PreflightError
 from millrace.home import millrace_home
 from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
-from millrace.kafka.java import find_java
-from tests.java import QUICK_TO_START
+from millrace.kafka.java import QUICK_TO_START, find_java
 
 _SOURCES = tuple(Path(__file__).parent / "java" / name for name in ("RunScenarios.java", "InternalTopics.java"))
 _SHARED_MEMORY = Path("/dev/shm")

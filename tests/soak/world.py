@@ -29,7 +29,6 @@ from millrace.operations import stop
 from millrace.supervise import deploy, reconcile
 from millrace.topology.topic_partition import TopicPartition
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, START_LIMIT_S, wait_until
-from tests.java import QUICK_TO_START
 
 PARTITIONS = 2
 OUTPUTS = ("copy", "running", "folds", "buckets")
@@ -88,7 +87,6 @@ class SoakWorld:
                 "state.dir": str(self.directory / "state"),
                 "commit.interval.ms": 250,
                 "heartbeat.interval.ms": 1000,
-                "spark.driver.extraJavaOptions": " ".join(QUICK_TO_START),
             },
             "launcher": {
                 "parallelism": 2,

@@ -70,13 +70,12 @@ def run(
 def _run(spec: str, run_directory: Path | None) -> int:
     """The exit code of the application."""
     from millrace.garbage import collector_paused
+    from millrace.spark.early_daemon import start_early_daemon
+    from millrace.spark.submission import is_submitted
 
+    # First of all: its imports take a second, as those of this process and the start of Spark's virtual machine do.
+    early_daemon = None if is_submitted() else start_early_daemon()
     with collector_paused():
-        from millrace.spark.early_daemon import start_early_daemon
-        from millrace.spark.submission import is_submitted
-
-        # First of all: its imports take a second, as those of this process and the start of Spark's virtual machine do.
-        early_daemon = None if is_submitted() else start_early_daemon()
         from millrace.dsl.loading import load_topology
         from millrace.install.home import ApplicationDirectory, Home
         from millrace.install.launchers.base import OPERATION_VARIABLE
@@ -85,22 +84,25 @@ def _run(spec: str, run_directory: Path | None) -> int:
         from millrace.launch.launched_code import keep_nodes
         from millrace.operations.journal import refuse_held
 
-        loaded = named_spec(spec, Use.DEPLOYMENT).spec
-        config = loaded.streams_config()
-        if early_daemon is not None and not config.master.startswith("local"):
-            early_daemon.release()  # workers run on other hosts
-        own = Home.from_environment().application(loaded.name)
-        directory = run_directory or own.path
-        refuse_held({own, ApplicationDirectory(directory)}, what="run", within=os.environ.get(OPERATION_VARIABLE, ""))
-        # The topology decides what executes it, and that how the virtual machine is tuned.
-        topology = load_topology(loaded.module, config)
-        # Only now, since it imports Spark: a mistake in the specification shows at once.
+    loaded = named_spec(spec, Use.DEPLOYMENT).spec
+    config = loaded.streams_config()
+    if early_daemon is not None and not config.master.startswith("local"):
+        early_daemon.release()  # workers run on other hosts
+    own = Home.from_environment().application(loaded.name)
+    directory = run_directory or own.path
+    refuse_held({own, ApplicationDirectory(directory)}, what="run", within=os.environ.get(OPERATION_VARIABLE, ""))
+    # The topology decides what executes it, and that how the virtual machine is tuned.
+    topology = load_topology(loaded.module, config)
+    # Only now, since it imports Spark: a mistake in the specification shows at once.
+    with collector_paused():
         from millrace.spark.engine import engine_of
         from millrace.spark.session import open_session
 
-        session = open_session(config, engine_of(config, topology))
+    session = open_session(config, engine_of(config, topology))
+    with collector_paused():
         from millrace.driver.matched_topics import with_topics_at_start
         from millrace.driver.run import run_application
+
     topology = with_topics_at_start(topology, config)
     directory.mkdir(parents=True, exist_ok=True)
     keep_nodes(ApplicationDirectory(directory).nodes, topology)

@@ -11,6 +11,9 @@ from pathlib import Path
 from millrace.errors import PreflightError
 
 LEAST_VERSION = 17
+QUICK_TO_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of virtual machines that launch, watch or live for minutes: what an optimising compiler takes does not come
+back."""
 _REMEDY = (
     f"install Java {LEAST_VERSION} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), "
     "or set JAVA_HOME to one"

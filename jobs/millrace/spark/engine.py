@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from millrace.config import WITHOUT_THREADS, ProcessingEngine, StreamsConfig
 from millrace.errors import ConfigurationError
+from millrace.kafka.java import QUICK_TO_START
 from millrace.topology.topology import FrozenTopology
 
 JAVA_OPTIONS = {
     # Half the machine's time per record of the default collector on two cores: nothing here needs its short pauses.
     ProcessingEngine.MICRO_BATCHES: "-XX:+UseParallelGC",
     # No record passes the machine. What it does is start, and the optimising compiler alone would take a third of that.
-    ProcessingEngine.STREAM_THREADS: "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    ProcessingEngine.STREAM_THREADS: " ".join(QUICK_TO_START),
 }
 """Options of the driver's and the executors' virtual machines that suit what executes an application."""
 

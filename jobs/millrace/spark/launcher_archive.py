@@ -12,10 +12,11 @@ import tempfile
 from pathlib import Path
 
 from millrace.kafka.jars import Progress, spark_home
+from millrace.kafka.java import QUICK_TO_START
 from millrace.spark.jsa_archives import Recording, archive_path, install_archive
 
 VARIABLE = "SPARK_LAUNCHER_OPTS"
-_SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_OPTIONS = " ".join(QUICK_TO_START)
 _RECORDING_LIMIT_S = 60
 
 
@@ -25,7 +26,7 @@ def launcher_environment() -> dict[str, str]:
     # The script divides the variable at blanks, whatever is around them.
     is_usable = archive.is_file() and len(str(archive).split()) == 1
     mapped = f" -XX:SharedArchiveFile={archive}" if is_usable else ""
-    return {"SPARK_HOME": str(spark_home()), VARIABLE: f"{_SHORT_LIVED}{mapped}"}
+    return {"SPARK_HOME": str(spark_home()), VARIABLE: f"{_OPTIONS}{mapped}"}
 
 
 def launcher_archive() -> Path:
@@ -52,7 +53,7 @@ def make_launcher_archive(progress: Progress) -> Path:
     with tempfile.TemporaryDirectory(prefix=".launcher-", dir=archive.parent) as name:
         recorded = Path(name) / archive.name
         # Spark's own script runs it: the class path and the environment must be the same.
-        options = f"{_SHORT_LIVED} -XX:ArchiveClassesAtExit={recorded}"
+        options = f"{_OPTIONS} -XX:ArchiveClassesAtExit={recorded}"
         Recording(
             command=[str(spark_home() / "bin" / "spark-submit"), "--version"],
             what="the classes of Spark's launcher",

@@ -16,9 +16,8 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings
 from millrace.kafka.groups import GroupProtocol, fence_transactional_ids, live_members
 from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
-from millrace.kafka.java import find_java
+from millrace.kafka.java import QUICK_TO_START, find_java
 from millrace.kafka.offsets import committed_offsets
-from tests.java import QUICK_TO_START
 from tests.waiting import eventually
 
 

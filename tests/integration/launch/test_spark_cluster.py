@@ -8,6 +8,7 @@ import psutil
 import pytest
 
 from millrace.install.launchers.spark_cluster import SparkCluster
+from millrace.kafka.java import QUICK_TO_START
 
 
 @pytest.mark.timeout(120)
@@ -18,5 +19,7 @@ def test_a_cluster_comes_up_with_its_workers_and_leaves_no_process(tmp_path: Pat
         assert [(worker["cores"], worker["memory"]) for worker in state["workers"]] == [(1, 512), (1, 512)]
         started = [int(path.read_text()) for path in tmp_path.glob("*.pid")]
         assert len(started) == 3
+        for pid in started:
+            assert {*QUICK_TO_START} <= {*psutil.Process(pid).cmdline()}, "they only launch and watch"
     assert not any(psutil.pid_exists(pid) for pid in started)
     assert cluster.state() == {}

@@ -28,7 +28,6 @@ from tests import prepared
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, wait_until
 from tests.integration.savepoints.processing import process
 from tests.integration.savepoints.topologies import INPUT_VARIABLE, OUTPUT_VARIABLE, bucket
-from tests.java import QUICK_TO_START
 from tests.records import Record, produce, read_topic
 
 OUTPUTS = ("by-key", "by-window", "by-bucket")
@@ -74,7 +73,6 @@ class Installation:
                 "state.dir": str(self.home.root / "state"),
                 "commit.interval.ms": 200,
                 "repartition.purge.interval.ms": 500,
-                "spark.driver.extraJavaOptions": " ".join(QUICK_TO_START),
                 **config,
             },
             "launcher": {"parallelism": 2, "driver_memory": "768m", "environment": environment},

@@ -17,14 +17,13 @@ from millrace.errors import PreflightError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import live_members
 from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
-from millrace.kafka.java import find_java
+from millrace.kafka.java import QUICK_TO_START, find_java
 from millrace.kafka.offsets import committed_offsets
 from millrace.serdes import BytesSerde
 from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology.topology import FrozenTopology
 from tests.application import PREFIX_VARIABLE, topic, wait_until
 from tests.integration.takeover import shop
-from tests.java import QUICK_TO_START
 from tests.records import Record, produce, read_topic
 
 START = 1_790_000_000_000

@@ -17,7 +17,7 @@ import httpx
 from millrace.embedded.broker import free_ports
 from millrace.errors import OperationError
 from millrace.kafka.jars import spark_home
-from millrace.kafka.java import find_java
+from millrace.kafka.java import QUICK_TO_START, find_java
 from millrace.processes import ProcessIdentity
 from millrace.tls import tls_context
 
@@ -25,8 +25,6 @@ STATE_DIRECTORY_VARIABLE = "MILLRACE_STATE_DIR"
 """See :data:`millrace.spark.plan.STATE_DIRECTORY_VARIABLE`; Spark's Python package is not loaded for it."""
 
 _HOST = "127.0.0.1"
-_DAEMON_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Masters and workers only launch and watch: what an optimising compiler took would not come back."""
 _POLL_S = 0.2
 
 
@@ -137,7 +135,7 @@ class SparkCluster:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={
-                    "SPARK_DAEMON_JAVA_OPTS": _DAEMON_JAVA,
+                    "SPARK_DAEMON_JAVA_OPTS": " ".join(QUICK_TO_START),
                     **os.environ,
                     "SPARK_HOME": str(home),
                     "JAVA_HOME": str(find_java().resolve().parent.parent),

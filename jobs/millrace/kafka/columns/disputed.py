@@ -71,8 +71,8 @@ class DisputedOffsets:
                 "an offset is said to be out of range: it is asked for again",
                 topic=where[0], partition=where[1], offset=position, log=known,
             )  # fmt: skip
-        is_in_log = known is None or known[0] <= position <= known[1]
-        if now - last.began_at >= (LIMIT_S if is_in_log else NOT_IN_LOG_LIMIT_S):
+        may_be_in_log = known is None or known[0] <= position <= known[1]
+        if now - last.began_at >= (LIMIT_S if may_be_in_log else NOT_IN_LOG_LIMIT_S):
             return False
         last.again_at = now + AGAIN_S
         return True

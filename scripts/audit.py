@@ -89,8 +89,8 @@ def _vulnerable(arguments: Sequence[str]) -> bool:
         check=False,
     )
     if asked.returncode > _FOUND:
-        say("AUDIT: NOT LOOKED FOR VULNERABILITIES, since the service that knows of them was not reached:")
-        say(f"  {' '.join(asked.stderr.split())}")
+        reason = " ".join(asked.stderr.split())
+        say(f"AUDIT: NOT LOOKED FOR VULNERABILITIES, since the service that knows of them was not reached: {reason}")
         return False
     say(asked.stdout or asked.stderr)
     return asked.returncode == _FOUND

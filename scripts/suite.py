@@ -18,9 +18,11 @@ worker that has nothing left takes some of another's."""
 _WAITING = ("-n", str(_CORES + 2), *_BY_FILE, "--no-loadscope-reorder")
 """Tests that start processes wait for half of their time: two workers more than cores keep these busy. Files go to
 workers as they were collected, see ``tests/longest_first.py``."""
+_WAITING_MORE = ("-n", str(_CORES + 3), *_WAITING[2:])
+"""Tests that start little wait for more of it, and one worker more takes no memory to speak of."""
 _TWO = ("-n", "2", *_BY_FILE, "--no-loadscope-reorder")
 """Tests that wait nearly always, and share a world by file: two worlds, whatever the cores."""
-_DISTRIBUTION = {*_COMPUTING, *_WAITING, *_TWO}
+_DISTRIBUTION = {*_COMPUTING, *_WAITING, *_WAITING_MORE, *_TWO}
 _BESIDE = "not long and not alone"
 
 
@@ -84,8 +86,8 @@ def parts() -> list[Part]:
     smoke = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
     soak = ("-m", "tests.soak.run", "--minutes", "30")
     return [
-        Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",), first=True),
-        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_WAITING), first=True),
+        Part("check", "ruff, mypy, import-linter, dependencies", None, ("scripts/check.py",), first=True),
+        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_WAITING_MORE), first=True),
         Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_COMPUTING)),
         Part(
             "integration",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts import check
 from scripts.run_tests import BesideOthers, ReportedTest, read_report, run, start, wait
 from scripts.suite import Part, parts
 from tests.waiting import eventually
@@ -39,6 +40,16 @@ def test_an_unknown_part_is_refused_with_those_that_there_are() -> None:
     result = run_tests("unti")
     assert result.returncode == 2
     assert "integration" in result.stderr
+
+
+def test_a_failed_check_is_shown_whole_and_a_passed_one_by_its_last_line(capfd: pytest.CaptureFixture[str]) -> None:
+    python = (sys.executable, "-c")
+    assert check.main([(*python, "print('much'); print('passed')")]) == 0
+    assert capfd.readouterr().out.splitlines()[1:] == ["passed"]
+    failing = (*python, "import sys; print('what'); print('where', file=sys.stderr); sys.exit(3)")
+    assert check.main([failing, (*python, "print('also ran')")]) == 1
+    said = capfd.readouterr().out
+    assert {"what", "where", "also ran"} <= set(said.splitlines())
 
 
 def report(path: Path, *cases: str) -> Path:

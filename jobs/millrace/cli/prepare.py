@@ -16,10 +16,11 @@ def add_to(app: typer.Typer) -> None:
 
 
 def prepare() -> None:
-    """Do once what every start would otherwise repeat: fetch the jars, and record the classes that Spark loads.
+    """Do once what every start would otherwise repeat: fetch the jars, record the classes that Kafka and Spark load.
 
     It takes about a minute, and nothing when it is done already. Drivers start without the record too, 4 s later.
     """
+    from millrace.embedded.class_archive import make_broker_archive
     from millrace.spark.class_archive import make_class_archive
     from millrace.spark.launcher_archive import make_launcher_archive
 
@@ -28,5 +29,5 @@ def prepare() -> None:
     def say(step: str) -> None:
         messages.print(step, markup=False)
 
-    for make in (make_class_archive, make_launcher_archive):
+    for make in (make_class_archive, make_broker_archive, make_launcher_archive):
         out.print(str(make(say)))

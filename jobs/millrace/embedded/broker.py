@@ -18,9 +18,10 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 
 from millrace.embedded.fencing import ended_in_order, fence_old_session
 from millrace.errors import BrokerUnavailableError, OperationError
+from millrace.kafka.broker_java import broker_java
 from millrace.kafka.clients import quiet_admin_client
-from millrace.kafka.jars import BROKER_JARS, Progress, class_path, resolve_jars
-from millrace.kafka.java import find_java
+from millrace.kafka.jars import BROKER_JARS, Progress, resolve_jars
+from millrace.kafka.java import QUICK_TO_START
 from millrace.processes import ProcessIdentity
 
 HOST = "127.0.0.1"
@@ -91,6 +92,7 @@ class EmbeddedBroker:
         properties: broker settings that override or extend the defaults.
         home: where the jars are; default :func:`millrace.home.millrace_home`.
         cluster_id: of the cluster that it is formatted for; default: one of its own.
+        java_options: more options of the virtual machine.
     """
 
     def __init__(
@@ -102,12 +104,14 @@ class EmbeddedBroker:
         properties: Mapping[str, str] | None = None,
         home: Path | None = None,
         cluster_id: str | None = None,
+        java_options: Sequence[str] = (),
     ) -> None:
         self.directory = directory.absolute()
         self.heap = heap
         self.properties = dict(properties or {})
         self._home = home
         self._cluster_id = cluster_id or new_cluster_id()
+        self._java_options = tuple(java_options)
         self._process: subprocess.Popen[bytes] | None = None
         self._identity: ProcessIdentity | None = None
         self._port, self._controller_port = self._ports(port)
@@ -164,7 +168,7 @@ class EmbeddedBroker:
         elif self._is_alone() and not ended_in_order(self.directory / "data"):
             report("the last one was killed: its session is fenced first")
             self._fence_old_session(jars, timeout_s)
-        options = shlex.split(os.environ.get(JAVA_OPTIONS_VARIABLE, ""))
+        options = (*shlex.split(os.environ.get(JAVA_OPTIONS_VARIABLE, "")), *self._java_options)
         with (self.directory / "java.log").open("ab") as output:
             self._process = subprocess.Popen(
                 [*self._java(jars), f"-Xmx{self.heap}", *options, "kafka.Kafka", str(self._configuration_file)],
@@ -282,16 +286,15 @@ class EmbeddedBroker:
 
     def _java(self, jars: tuple[Path, ...], *, logs: str = "log4j2.properties") -> list[str]:
         return [
-            str(find_java()),
-            "-cp", class_path(jars),
+            *broker_java(jars),
             "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={self.directory / logs}",
             "-XX:+ExitOnOutOfMemoryError",
-        ]  # fmt: skip
+        ]
 
     def _format(self, jars: tuple[Path, ...]) -> None:
         command = [
-            *self._java(jars), "-XX:TieredStopAtLevel=1", "-Xmx128m",
+            *self._java(jars), *QUICK_TO_START, "-Xmx128m",
             "kafka.tools.StorageTool", "format",
             "--cluster-id", self._cluster_id,
             "--config", str(self._configuration_file),

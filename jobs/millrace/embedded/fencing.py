@@ -19,6 +19,7 @@ from pathlib import Path
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.errors import OperationError
+from millrace.kafka.java import QUICK_TO_START
 from millrace.processes import ProcessIdentity
 
 _SETTINGS = (
@@ -68,7 +69,7 @@ def fence_old_session(
     configuration.write_text("".join(f"{name}={value}\n" for name, value in alone.items()), encoding="utf-8")
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*java, "-XX:TieredStopAtLevel=1", "-Xmx256m", "kafka.Kafka", str(configuration)],
+            [*java, *QUICK_TO_START, "-Xmx256m", "kafka.Kafka", str(configuration)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

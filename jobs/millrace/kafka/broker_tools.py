@@ -7,8 +7,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 
 from millrace.errors import OperationError
-from millrace.kafka.jars import BROKER_JARS, class_path, resolve_jars
-from millrace.kafka.java import find_java
+from millrace.kafka.broker_java import broker_java
+from millrace.kafka.jars import BROKER_JARS, resolve_jars
+from millrace.kafka.java import QUICK_TO_START
 from millrace.kafka.java_clients import java_login, java_properties, properties_text
 
 _LIMIT_S = 180.0
@@ -42,8 +43,8 @@ def ask_broker_tool(
         properties.flush()
         connection = ["--bootstrap-server", bootstrap_servers, "--command-config", properties.name]
         filled = [part for given in arguments for part in (connection if given == "{connection}" else [given])]
-        command = [str(find_java()), "-Xmx128m", "-XX:TieredStopAtLevel=1", *java_properties(settings or {})]
-        command += ["-cp", class_path(resolve_jars(BROKER_JARS)), tool, *filled]
+        command = [*broker_java(resolve_jars(BROKER_JARS)), "-Xmx128m", *QUICK_TO_START]
+        command += [*java_properties(settings or {}), tool, *filled]
         try:
             result = subprocess.run(command, capture_output=True, timeout=_LIMIT_S, check=False)
         except subprocess.TimeoutExpired as error:

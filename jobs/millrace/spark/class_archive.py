@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from millrace.embedded.broker import EmbeddedBroker
+from millrace.embedded.class_archive import recorded_broker
 from millrace.kafka.jars import SPARK_KAFKA_JARS, Progress, class_path, resolve_jars, spark_home
-from millrace.spark.jsa_archives import Recording, archive_path, install_archive
+from millrace.kafka.jsa_archives import Recording, archive_path, install_archive
 
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 """Not the extra ones, which users set: these come before them."""
@@ -55,27 +55,18 @@ def make_class_archive(progress: Progress) -> Path:
     if archive.is_file():
         return archive
     # Beside the archive, so that it can be renamed: a half-written one is never used.
-    with tempfile.TemporaryDirectory(prefix=".classes-", dir=archive.parent) as name:
-        directory = Path(name)
-        recorded = directory / archive.name
-        broker = EmbeddedBroker(directory / "broker")
-        broker.start(progress=progress)
-        try:
-            progress("recording the classes that Spark loads, so that drivers start sooner (once, 30 s)")
-            Recording(
-                command=[
-                    sys.executable,
-                    "-m",
-                    "millrace.spark.class_recording",
-                    broker.bootstrap_servers,
-                    str(recorded),
-                ],
-                what="Spark's classes",
-                limit_s=RECORDING_LIMIT_S,
-                cwd=directory,
-            ).run(recorded)
-        finally:
-            broker.stop()
+    with (
+        tempfile.TemporaryDirectory(prefix=".classes-", dir=archive.parent) as name,
+        recorded_broker(progress) as broker,
+    ):
+        recorded = Path(name) / archive.name
+        progress("recording the classes that Spark loads, so that drivers start sooner (once, 30 s)")
+        Recording(
+            command=[sys.executable, "-m", "millrace.spark.class_recording", broker.bootstrap_servers, str(recorded)],
+            what="Spark's classes",
+            limit_s=RECORDING_LIMIT_S,
+            cwd=Path(name),
+        ).run(recorded)
         return install_archive(recorded, archive, progress)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from millrace.kafka.jars import Progress, spark_home
 from millrace.kafka.java import QUICK_TO_START
-from millrace.spark.jsa_archives import Recording, archive_path, install_archive
+from millrace.kafka.jsa_archives import Recording, archive_path, install_archive
 
 VARIABLE = "SPARK_LAUNCHER_OPTS"
 _OPTIONS = " ".join(QUICK_TO_START)

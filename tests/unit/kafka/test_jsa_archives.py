@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import OperationError
-from millrace.spark.jsa_archives import Recording, archive_path, install_archive
+from millrace.kafka.jsa_archives import Recording, archive_path, install_archive
 
 
 def recording(source: str, *, limit_s: float = 30) -> Recording:

@@ -49,6 +49,15 @@ LONGEST_FIRST = (
     "savepoints/test_canary_without_spark.py",
     "spark/test_join.py",
     "spark/test_old_records.py",
+    "savepoints/test_partition_count.py",
+    "task/test_refused_records.py",
+    "apps/test_order_pipeline.py",
+    "savepoints/test_upgrade_without_spark.py",
+    "task/test_lost_state.py",
+    "driver/test_driver_process.py",
+    "security/test_oauth.py",
+    "apps/test_order_outbox.py",
+    "spark/test_fraud_detection.py",
 )
 
 

@@ -17,7 +17,7 @@ CHECKS: tuple[tuple[str, ...], ...] = (
     (sys.executable, "scripts/audit.py"),
     (sys.executable, "-m", "pytest", "--collect-only", "-q", "--disable-warnings", "tests"),
 )
-"""The last one compiles the tests, too, which each worker of each part would do otherwise."""
+"""The last one finds tests that cannot be imported, and compiles all of them, which each worker would do otherwise."""
 
 
 def main(checks: Sequence[Sequence[str]] = CHECKS) -> int:

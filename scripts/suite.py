@@ -19,7 +19,7 @@ _WAITING = ("-n", str(_CORES + 2), *_BY_FILE, "--no-loadscope-reorder")
 """Tests that start processes wait for half of their time: two workers more than cores keep these busy. Files go to
 workers as they were collected, see ``tests/longest_first.py``."""
 _WAITING_MORE = ("-n", str(_CORES + 3), *_WAITING[2:])
-"""Tests that start little wait for more of it, and one worker more takes no memory to speak of."""
+"""Unit tests wait for more of it, and what they start is small: three workers more than cores."""
 _TWO = ("-n", "2", *_BY_FILE, "--no-loadscope-reorder")
 """Tests that wait nearly always, and share a world by file: two worlds, whatever the cores."""
 _DISTRIBUTION = {*_COMPUTING, *_WAITING, *_WAITING_MORE, *_TWO}

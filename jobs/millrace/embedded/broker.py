@@ -10,7 +10,9 @@ import signal
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from random import SystemRandom
 from uuid import uuid4
 
 import structlog
@@ -71,6 +73,8 @@ appender.console.name = CONSOLE
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{ISO8601} %-5p %c - %m%n
 """
+
+_LISTENING_PORTS = range(10_000, 32_768)
 
 JAVA_OPTIONS_VARIABLE = "KAFKA_JVM_PERFORMANCE_OPTS"
 
@@ -316,15 +320,30 @@ class EmbeddedBroker:
 
 
 def free_ports(count: int) -> Sequence[int]:
-    """Returns distinct TCP ports that nothing on this machine listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Returns distinct TCP ports that nothing on this machine listens on now.
+
+    They are for what listens later, or again after a crash: no outgoing connection takes one of them meanwhile, since
+    systems give these ports of 32768 and above.
+
+    Raises:
+        OperationError: there are not so many.
+    """
+    candidates = SystemRandom().sample(_LISTENING_PORTS, len(_LISTENING_PORTS))
+    found: list[int] = []
+    with ExitStack() as bound:
+        for port in candidates:
+            if len(found) == count:
+                break
+            probe = bound.enter_context(socket.socket())
+            with suppress(OSError):
+                probe.bind((HOST, port))
+                found.append(port)
+    if len(found) < count:
+        raise OperationError(
+            f"Of the ports {_LISTENING_PORTS[0]} to {_LISTENING_PORTS[-1]} only {len(found)} are free.",
+            remedy="end what listens on the others",
+        )
+    return found
 
 
 def _check_port_is_free(port: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import binascii
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ _WITH_VALUES = 2
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _HEAD = struct.Struct(">bq")
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,12 @@ class CommitMetadata:
 
     Encoded it is base64 of: one byte 2, the partition time (8 bytes), then, only where there are values, their count
     (4 bytes) and for each the length of its name (4 bytes), the name in UTF-8 and the number (8 bytes), all big-endian.
-    That is version 2 of ``TopicPartitionMetadata`` (with ``ProcessorMetadata``) in Kafka Streams, so a Java application
-    reads it, and the other way round. Names are written in sorted order.
+    That is version 2 of ``TopicPartitionMetadata`` (with ``ProcessorMetadata``) in Kafka Streams. Names are written in
+    sorted order.
+
+    What a Java application has committed is read here. The other way round confluent-kafka sends a zero byte after the
+    text, for which Kafka Streams takes it as unknown: an application that goes back to Java has its offsets, and no
+    partition times before its next records.
 
     Args:
         partition_time: highest timestamp seen in the partition, milliseconds; -1 where none is known.
@@ -63,37 +68,36 @@ class CommitMetadata:
     def decode(cls, text: str | None) -> CommitMetadata | None:
         """Returns the metadata that :meth:`encode` or Kafka Streams wrote.
 
-        It is ``None`` for anything else (empty, foreign, cut short).
+        What follows it is left aside: confluent-kafka shows a text that a Java application has committed without its
+        end, and with it what happens to follow in memory.
+
+        It is ``None`` for anything else (empty, foreign, cut short before its values).
         """
-        if not text:
+        found = _BASE64.match(text or "")
+        data = base64.b64decode(found[0]) if found else b""
+        if len(data) < _HEAD.size:
             return None
-        try:
-            data = base64.b64decode(text, validate=True)
-            version, partition_time = _HEAD.unpack_from(data)
-            if version == _WITHOUT_VALUES and len(data) == _HEAD.size:
-                return cls(partition_time)
-            if version == _WITH_VALUES:
-                return cls(partition_time, _values(data[_HEAD.size :]))
-        except (binascii.Error, struct.error, ValueError):
+        version, partition_time = _HEAD.unpack_from(data)
+        if version not in {_WITHOUT_VALUES, _WITH_VALUES}:
             return None
-        return None
+        return cls(partition_time, _values(data[_HEAD.size :]) if version == _WITH_VALUES else {})
 
 
 def _values(data: bytes) -> dict[str, int]:
-    if not data:
-        return {}
-    (count,) = _INT.unpack_from(data)
-    at = _INT.size
+    """Returns the values; none where bytes that are none follow the partition time."""
     values: dict[str, int] = {}
-    for _ in range(count):
-        (length,) = _INT.unpack_from(data, at)
-        at += _INT.size
-        if not 0 <= length <= len(data) - at:
-            raise ValueError("a name is longer than the text")
-        name = data[at : at + length].decode()
-        at += length
-        (values[name],) = _LONG.unpack_from(data, at)
-        at += _LONG.size
-    if at != len(data):
-        raise ValueError("bytes are left over")
+    try:
+        (count,) = _INT.unpack_from(data)
+        at = _INT.size
+        for _ in range(count):
+            (length,) = _INT.unpack_from(data, at)
+            at += _INT.size
+            if not 0 <= length <= len(data) - at:
+                return {}
+            name = data[at : at + length].decode()
+            at += length
+            (values[name],) = _LONG.unpack_from(data, at)
+            at += _LONG.size
+    except (struct.error, UnicodeDecodeError):
+        return {}
     return values

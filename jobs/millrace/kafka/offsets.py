@@ -59,7 +59,7 @@ class CommittedOffset:
 
     Args:
         offset: next offset to read.
-        metadata: the text beside it, empty where there is none.
+        metadata: the text beside it, empty where there is none; more may follow what another client has written.
     """
 
     offset: int
@@ -158,12 +158,22 @@ def ask_committed(
             if position.error is not None:
                 raise KafkaException(position.error)
             if position.offset >= 0:
-                committed[position.topic, position.partition] = CommittedOffset(
-                    position.offset, position.metadata or ""
-                )
+                committed[position.topic, position.partition] = CommittedOffset(position.offset, _metadata(position))
         return committed
 
     return attempts(ask)
+
+
+def _metadata(position: ClientTopicPartition) -> str:
+    """Returns the text beside an offset.
+
+    librdkafka keeps what another client has committed without a zero byte at its end, and confluent-kafka reads on to
+    the next one: what follows the text is whatever follows it in memory.
+    """
+    try:
+        return position.metadata or ""
+    except UnicodeDecodeError as error:
+        return error.object[: error.start].decode()
 
 
 def _transaction_stays_open(admin: KafkaAdmin, group: str) -> OperationError:

@@ -15,10 +15,11 @@ from millrace.driver.takeover import Takeover
 from millrace.dsl import StreamsBuilder
 from millrace.errors import PreflightError
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.commit_metadata import CommitMetadata
 from millrace.kafka.groups import live_members
 from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
 from millrace.kafka.java import QUICK_TO_START, find_java
-from millrace.kafka.offsets import committed_offsets
+from millrace.kafka.offsets import CommittedOffset, committed_offsets
 from millrace.serdes import BytesSerde
 from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology.topology import FrozenTopology
@@ -73,6 +74,11 @@ def _topology() -> FrozenTopology:
     builder = StreamsBuilder()
     shop.build(builder)
     return builder.build()
+
+
+def _partition_time(commit: CommittedOffset) -> int | None:
+    metadata = CommitMetadata.decode(commit.metadata)
+    return None if metadata is None else metadata.partition_time
 
 
 def _bytes(value: str | int | None) -> bytes | None:
@@ -187,6 +193,12 @@ def test_state_offsets_and_output_go_on_as_if_nothing_had_happened(
             takeover.plan()
     taken = takeover.run()
     assert [task.name for task in taken] == ["0_0", "1_0"]
+    # The texts that Java has committed end without a zero byte, see millrace.kafka.offsets.
+    inputs = [(topic(name), 0) for name in ("payments", "users")]
+    commits = committed_offsets(KafkaAdmin(bootstrap_servers), application.application_id, inputs)
+    assert {name: _partition_time(commits[name, 0]) for name, _ in inputs} == {
+        topic(name): START + max(time for at, _, _, time in PARTS[0] if at == name) for name in ("payments", "users")
+    }
     assert takeover.plan() == [], "what is signed is left alone"
     application.start_and_wait()
     feed(1)

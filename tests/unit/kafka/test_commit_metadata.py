@@ -59,13 +59,28 @@ def test_version_1_has_a_partition_time_only() -> None:
         "ünicode",
         base64.b64encode(b"\x02\x00").decode(),
         base64.b64encode(b"\x03" + bytes(8)).decode(),
-        base64.b64encode(b"\x02" + bytes(8) + b"\x7f\xff\xff\xff").decode(),
-        base64.b64encode(b"\x02" + bytes(8) + b"\x00\x00\x00\x01\xff\xff\xff\xff").decode(),
-        base64.b64encode(b"\x02" + bytes(8) + b"\x00\x00\x00\x00left over").decode(),
+        "AgAAAYvP5W",
     ],
 )
 def test_a_foreign_text_is_no_metadata(text: str | None) -> None:
     assert CommitMetadata.decode(text) is None
+
+
+@pytest.mark.parametrize(("text", "metadata"), WRITTEN_BY_KAFKA_STREAMS)
+@pytest.mark.parametrize("after", ["\0", "!", "\x03W\u00f6", "=", " AgAA", "\n"])
+def test_what_follows_the_text_in_memory_is_left_aside(text: str, metadata: CommitMetadata, after: str) -> None:
+    assert CommitMetadata.decode(text + after) == metadata
+
+
+@pytest.mark.parametrize("after", ["A", "AgAA", "x8Zp0Q==", "f////w==", "AAAAAf////8=", "AAAAAGxlZnQgb3Zlcg=="])
+def test_letters_that_follow_a_partition_time_are_no_values(after: str) -> None:
+    assert CommitMetadata.decode("AgAAAYvP5Wh7" + after) == CommitMetadata(1_700_000_000_123)
+
+
+@given(LONGS, st.dictionaries(st.text(max_size=20), LONGS, min_size=1, max_size=5), st.binary(max_size=30))
+def test_whatever_follows_values_they_are_these(partition_time: int, values: dict[str, int], after: bytes) -> None:
+    metadata = CommitMetadata(partition_time, values)
+    assert CommitMetadata.decode(metadata.encode() + base64.b64encode(after).decode()) == metadata
 
 
 @given(st.binary(max_size=60))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,3 +51,29 @@ def test_other_refusals_and_those_that_do_not_end_are_raised(refusals: tuple[int
     with pytest.raises(KafkaException) as refused:
         ask_committed(consumer, [("a", 0)], timeout_s=timeout_s)
     assert kafka_error(refused.value).code() == refusals[0]
+
+
+class _Position:
+    """A position as confluent-kafka shows it where a text has no end and bytes that are no text follow."""
+
+    topic, partition, offset, error = "a", 0, 7, None
+
+    def __init__(self, memory: bytes) -> None:
+        self._memory = memory
+
+    @property
+    def metadata(self) -> str:
+        return self._memory.decode()
+
+
+@pytest.mark.parametrize(
+    ("memory", "metadata"),
+    [
+        (b"AgAAAYvP5Wh7", "AgAAAYvP5Wh7"),
+        (b"AgAAAYvP5Wh7\xf6\x7f", "AgAAAYvP5Wh7"),
+        ("Zähler".encode() + b"\xe4", "Zähler"),
+    ],
+)
+def test_what_follows_a_text_in_memory_and_is_none_is_cut_off(memory: bytes, metadata: str) -> None:
+    consumer: Any = SimpleNamespace(committed=lambda _, timeout: [_Position(memory)])
+    assert ask_committed(consumer, [("a", 0)], timeout_s=5) == {("a", 0): CommittedOffset(7, metadata)}

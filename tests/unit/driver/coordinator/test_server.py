@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from millrace.driver.coordinator.server import CoordinatorServer
+from millrace.embedded.broker import free_ports
 from millrace.spark.stream_threads import conversation
 from millrace.spark.stream_threads.connection import (
     CoordinatorConnection,
@@ -156,8 +157,7 @@ def test_a_thread_of_an_older_run_is_refused(server, events):
 
 
 def test_a_driver_that_cannot_be_reached_is_named_with_host_and_port():
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
+    (port,) = free_ports(1)
     with pytest.raises(
         CoordinatorUnreachableError, match=f"h/1 cannot reach the coordinator of app at 127.0.0.1:{port}"
     ):
@@ -165,8 +165,7 @@ def test_a_driver_that_cannot_be_reached_is_named_with_host_and_port():
 
 
 def test_a_thread_waits_for_a_driver_that_does_not_listen_yet(events):
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
+    (port,) = free_ports(1)
     connected: queue.SimpleQueue[CoordinatorConnection] = queue.SimpleQueue()
     threading.Thread(target=lambda: connected.put(CoordinatorConnection(f"127.0.0.1:{port}", "token", hello()))).start()
     with pytest.MonkeyPatch.context() as patch:

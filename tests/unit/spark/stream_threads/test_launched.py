@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import time
 
 import pytest
 
 from millrace.driver.coordinator.server import CoordinatorServer
+from millrace.embedded.broker import free_ports
 from millrace.spark.stream_threads import run_thread
 from millrace.spark.stream_threads.connection import (
     CoordinatorConnection,
@@ -15,6 +15,7 @@ from millrace.spark.stream_threads.connection import (
 )
 from millrace.spark.stream_threads.launched import LaunchedThread, described, unconnected
 from millrace.spark.stream_threads.messages import FromThread, Hello
+from tests.waiting import eventually
 
 HELLO = Hello("app", "7", 1, 0, 0, "h", 1, 1, 1.0)
 LAUNCHED = [LaunchedThread(number, f"h{number}", 6.0 - number) for number in range(5)]
@@ -51,8 +52,7 @@ class Joined:
 
 
 def test_a_thread_that_cannot_reach_its_driver_tries_until_it_can() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     attempts: list[str] = []
     servers: list[CoordinatorServer] = []
     joined = Joined()
@@ -83,10 +83,11 @@ def test_a_thread_that_cannot_reach_its_driver_tries_until_it_can() -> None:
         assert f"cannot reach the coordinator of app at 127.0.0.1:{port}" in attempts[0]
         assert connection.lease_left_s > 0
         assert servers[0].address == f"127.0.0.1:{port}"
+        # The thread is welcomed before the driver is told of it.
+        eventually(lambda: joined.threads, [HELLO.thread])
     finally:
         connection.abandon("the test ends")
         servers[0].close()
-    assert joined.threads == [HELLO.thread]
 
 
 def test_a_thread_whose_parent_is_gone_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from millrace.errors import StateError
 
-MAX_METADATA_BYTES = 4096
-"""Longest text that a broker takes unless its ``offset.metadata.max.bytes`` says otherwise."""
+MAX_METADATA_BYTES = 4096 - 1
+"""Longest text that a broker takes unless its ``offset.metadata.max.bytes`` says otherwise: 4,096 bytes, the zero byte
+included that confluent-kafka sends after it."""
 
 UNKNOWN_TIME = -1
 _WITHOUT_VALUES = 1
@@ -47,7 +48,7 @@ class CommitMetadata:
         """Returns the text to commit.
 
         Raises:
-            StateError: it is longer than the 4,096 bytes that a broker takes.
+            StateError: it is longer than :data:`MAX_METADATA_BYTES`.
         """
         parts = [_HEAD.pack(_WITH_VALUES, self.partition_time)]
         if self.values:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from confluent_kafka import TopicPartition
 
-from millrace.errors import OperationError
+from millrace.errors import OperationError, StateError
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.commit_metadata import MAX_METADATA_BYTES, CommitMetadata
 from millrace.kafka.group_commits import group_metadata
 from millrace.kafka.offsets import (
     CommittedOffset,
@@ -116,3 +117,15 @@ def test_a_partition_that_does_not_exist_is_an_error_that_names_it(admin: KafkaA
     topic = make_topic("in")
     with pytest.raises(OperationError, match=f"{topic}-7"):
         end_offsets(admin, [(topic, 0), (topic, 7)])
+
+
+def test_a_broker_takes_the_longest_metadata(admin: KafkaAdmin, make_topic, open_producer, unique: str) -> None:
+    """A byte more is the one that the client library sends after the text."""
+    topic = make_topic("in")
+    with pytest.raises(StateError, match=f"a broker takes {MAX_METADATA_BYTES}"):
+        CommitMetadata(0, {"x" * 3_045: 1}).encode()
+    longest = CommitMetadata(0, {"x" * 3_044: 1}).encode()
+    producer = open_producer(unique)
+    producer.begin()
+    producer.commit({(topic, 0): (1, longest)}, unique)
+    assert committed_offsets(admin, unique, [(topic, 0)]) == {(topic, 0): CommittedOffset(1, longest)}

@@ -105,11 +105,7 @@ class SchemaRegistry:
     def _asked_id(self, subject: str, text: str, register: bool) -> int:
         schema = Schema(text, "AVRO")
         try:
-            if register:
-                return self._ask(lambda: self._client.register_schema(subject, schema))
-            found = self._ask(lambda: self._client.lookup_schema(subject, schema)).schema_id
-            assert found is not None
-            return found
+            return self._registered(subject, schema) if register else self._looked_up(subject, schema)
         except SchemaRegistryError as error:
             if error.http_status_code == _INCOMPATIBLE:
                 raise ConfigurationError(
@@ -130,6 +126,27 @@ class SchemaRegistry:
                     remedy="correct the schema",
                 ) from error
             raise self._refused(error) from error
+
+    def _registered(self, subject: str, schema: Schema) -> int:
+        """Registers a schema, or finds it: of those who register at once a registry may refuse all but the first."""
+        register = partial(self._client.register_schema, subject, schema)
+        try:
+            return self._ask(register)
+        except SchemaRegistryError as error:
+            if error.http_status_code != _INCOMPATIBLE:
+                raise
+        try:
+            return self._looked_up(subject, schema)
+        except SchemaRegistryError as error:
+            if error.http_status_code != _NOT_FOUND:
+                raise
+        # The first one was another schema. Where this one is not compatible the registry says so again.
+        return self._ask(register)
+
+    def _looked_up(self, subject: str, schema: Schema) -> int:
+        found = self._ask(lambda: self._client.lookup_schema(subject, schema)).schema_id
+        assert found is not None
+        return found
 
     def _asked_codec(self, schema_id: int) -> AvroCodec:
         try:

@@ -1,4 +1,4 @@
-"""The archive of the broker's classes, which saves the embedded broker and the broker's tools half of their start.
+"""The archive of the broker's classes, which saves the embedded broker and the broker's tools a third of their start.
 
 See :mod:`millrace.kafka.jsa_archives`. It is recorded by a broker that does once what every application has it do.
 """
@@ -17,7 +17,7 @@ from millrace.errors import OperationError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.broker_java import broker_archive
 from millrace.kafka.jars import BROKER_JARS, Progress, resolve_jars
-from millrace.kafka.jsa_archives import install_archive
+from millrace.kafka.jsa_archives import QUIET, install_archive
 from millrace.kafka.log_reader import IsolationLevel, LogReader
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
@@ -62,8 +62,7 @@ def recorded_broker(progress: Progress) -> Iterator[EmbeddedBroker]:
     with tempfile.TemporaryDirectory(prefix=".broker-", dir=archive.parent) as name:
         directory = Path(name)
         recorded = directory / archive.name
-        # What the archive leaves out is a warning for each class.
-        options = ("-Xlog:disable", "-Xlog:all=error:stderr", f"-XX:ArchiveClassesAtExit={recorded}")
+        options = (*QUIET, f"-XX:ArchiveClassesAtExit={recorded}")
         records = not archive.is_file()
         broker = EmbeddedBroker(directory / "broker", java_options=options if records else ())
         broker.start(progress=progress)

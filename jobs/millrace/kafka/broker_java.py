@@ -21,8 +21,7 @@ def broker_java(jars: Sequence[Path]) -> list[str]:
     """
     archive = broker_archive(jars)
     mapped = [f"-XX:SharedArchiveFile={archive}"] if archive.is_file() else []
-    # Virtual machines compare class paths as text, and the directory of the jars may be a link.
-    return [str(find_java()), "-cp", class_path(tuple(jar.resolve() for jar in jars)), *mapped]
+    return [str(find_java()), "-cp", class_path(jars), *mapped]
 
 
 def broker_archive(jars: Sequence[Path]) -> Path:
@@ -34,4 +33,4 @@ def broker_archive(jars: Sequence[Path]) -> Path:
     Raises:
         PreflightError: there is no Java.
     """
-    return archive_path("broker", (jar.resolve() for jar in jars))
+    return archive_path("broker", jars)

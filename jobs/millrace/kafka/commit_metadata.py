@@ -75,7 +75,8 @@ class CommitMetadata:
         It is ``None`` for anything else (empty, foreign, cut short before its values).
         """
         found = _BASE64.match(text or "")
-        data = base64.b64decode(found[0]) if found else b""
+        assert found is not None, "it matches an empty text, too"
+        data = base64.b64decode(found[0])
         if len(data) < _HEAD.size:
             return None
         version, partition_time = _HEAD.unpack_from(data)

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,9 +123,9 @@ def resolve_jars(jar_set: JarSet, *, home: Path | None = None, progress: Progres
     return jars
 
 
-def class_path(jars: tuple[Path, ...]) -> str:
-    """Returns Java's ``-cp`` argument for the jars."""
-    return os.pathsep.join(map(str, jars))
+def class_path(jars: Iterable[Path]) -> str:
+    """Returns Java's ``-cp`` argument for the jars, links followed: virtual machines compare class paths as text."""
+    return os.pathsep.join(str(jar.resolve()) for jar in jars)
 
 
 def _report_to_log(line: str) -> None:

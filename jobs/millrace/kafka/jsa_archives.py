@@ -13,6 +13,9 @@ from millrace.home import millrace_home
 from millrace.kafka.java import locate_java
 from millrace.processes import run_to_the_end
 
+QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""Options of a virtual machine with an archive: what recording leaves out is a warning for each class."""
+
 
 def archive_path(kind: str, files: Iterable[Path]) -> Path:
     """Returns the path of an archive.
@@ -26,7 +29,7 @@ def archive_path(kind: str, files: Iterable[Path]) -> Path:
     Raises:
         PreflightError: there is no Java.
     """
-    parts = [f"{file}:{file.stat().st_mtime_ns}" for file in (locate_java().resolve(), *files)]
+    parts = [f"{file.resolve()}:{file.stat().st_mtime_ns}" for file in (locate_java(), *files)]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     return (millrace_home() / "jars").resolve() / f"{kind}-{digest}.jsa"
 

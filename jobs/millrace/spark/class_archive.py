@@ -14,16 +14,13 @@ from pathlib import Path
 
 from millrace.embedded.class_archive import recorded_broker
 from millrace.kafka.jars import SPARK_KAFKA_JARS, Progress, class_path, resolve_jars, spark_home
-from millrace.kafka.jsa_archives import Recording, archive_path, install_archive
+from millrace.kafka.jsa_archives import QUIET, Recording, archive_path, install_archive
 
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 """Not the extra ones, which users set: these come before them."""
 
 CLASS_PATH = "spark.driver.extraClassPath"
 RECORDING_LIMIT_S = 300
-
-_QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-"""What the archive leaves out is a warning for each class."""
 
 
 def class_archive_settings(jars: Sequence[Path]) -> dict[str, str]:
@@ -35,7 +32,7 @@ def class_archive_settings(jars: Sequence[Path]) -> dict[str, str]:
     archive = _archive(jars)
     if not archive.is_file():
         return {}
-    return {CLASS_PATH: _path_of(jars), JAVA_OPTIONS: f"{_QUIET} -XX:SharedArchiveFile={archive}"}
+    return {CLASS_PATH: class_path(jars), JAVA_OPTIONS: f"{' '.join(QUIET)} -XX:SharedArchiveFile={archive}"}
 
 
 def make_class_archive(progress: Progress) -> Path:
@@ -72,13 +69,8 @@ def make_class_archive(progress: Progress) -> Path:
 
 def recording_settings(jars: Sequence[Path], archive: Path) -> dict[str, str]:
     """Returns the Spark settings of a driver whose virtual machine writes the archive when it ends."""
-    return {CLASS_PATH: _path_of(jars), JAVA_OPTIONS: f"{_QUIET} -XX:ArchiveClassesAtExit={archive}"}
+    return {CLASS_PATH: class_path(jars), JAVA_OPTIONS: f"{' '.join(QUIET)} -XX:ArchiveClassesAtExit={archive}"}
 
 
 def _archive(jars: Sequence[Path]) -> Path:
-    return archive_path("spark", (spark_home() / "jars", *(jar.resolve() for jar in jars)))
-
-
-def _path_of(jars: Sequence[Path]) -> str:
-    # Virtual machines compare class paths as text, and the directory of the jars may be a link.
-    return class_path(tuple(jar.resolve() for jar in jars))
+    return archive_path("spark", (spark_home() / "jars", *jars))

@@ -14,9 +14,9 @@ from millrace.driver.ending import Ending
 from millrace.embedded.broker import free_ports
 from millrace.install.files import read_json
 from millrace.install.home import ApplicationDirectory
+from millrace.kafka.broker_java import broker_java
 from millrace.kafka.groups import live_members
-from millrace.kafka.jars import BROKER_JARS, class_path, resolve_jars
-from millrace.kafka.java import find_java
+from millrace.kafka.jars import BROKER_JARS, resolve_jars
 from tests.application import Application, wait_until
 from tests.integration.spark.conftest import World
 from tests.records import Record
@@ -144,7 +144,8 @@ def console_consumer(world: World, stopped: dict[str, Application]) -> Iterator[
     """The console consumer of Kafka, a member of the stopped application's group."""
     application = stopped["named"]
     command = [
-        *(str(find_java()), "-Xmx128m", "-cp", class_path(resolve_jars(BROKER_JARS))),
+        *broker_java(resolve_jars(BROKER_JARS)),
+        "-Xmx128m",
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", world.bootstrap_servers, "--topic", world.name("named")),
         *("--group", application.application_id, "--command-property", "enable.auto.commit=false"),

@@ -12,11 +12,12 @@ from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.serdes import StringSerde
 from millrace.task.batch import TaskBatch
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.signature import Signature
 from millrace.task.spec import SubTopologySpec, TaskSpec
-from millrace.task.task import BatchOutcome, Task
+from millrace.task.task import Task
 from tests.records import Record, produce, read_topic
 
 TEXT = StringSerde()

@@ -15,7 +15,7 @@ from millrace.metrics import (
     TaskStatistics,
     observe,
 )
-from millrace.task.task import BatchOutcome
+from millrace.task.batch_outcome import BatchOutcome
 
 _PHASES = {"read": Phase.READ, "process": Phase.PROCESS, "commit": Phase.COMMIT, "store": Phase.STORE}
 

@@ -40,9 +40,10 @@ from millrace.spark.worker_socket import (
 )
 from millrace.state import DirectoryLock, lock_holder
 from millrace.task.batch import TaskBatch
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.global_copy import GlobalCopies
 from millrace.task.spec import TaskSpec
-from millrace.task.task import BatchOutcome, Task, TaskAction
+from millrace.task.task import Task, TaskAction
 
 FORWARD_LIMIT_RECORDS = 20_000
 """Largest batch that is sent to the holder of its task. Sending costs about 0.1 microseconds a record, opening a task

@@ -29,7 +29,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
 
@@ -38,8 +37,6 @@ import structlog
 
 from millrace.errors import (
     BrokerUnavailableError,
-    ConfigurationError,
-    DriverFencedError,
     MillraceError,
     OffsetOutOfRangeError,
     OffsetsMovedError,
@@ -50,12 +47,12 @@ from millrace.errors import (
     TaskMigratedError,
 )
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import committed_offsets
-from millrace.kafka.producer import TaskProducer
-from millrace.kafka.refusals import KnownRefusals, RecordsRefusedError
+from millrace.kafka.refusals import RecordsRefusedError
 from millrace.metrics import TransactionOutcome
 from millrace.state import StateOptions, TaskPosition, TaskState
 from millrace.task.batch import TaskBatch
+from millrace.task.batch_outcome import BatchOutcome, PhaseClock
+from millrace.task.committed_input import read_committed
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.dead_letters import at_writable_times
 from millrace.task.decided_input import decided_input
@@ -63,70 +60,18 @@ from millrace.task.engine import Engine
 from millrace.task.global_copy import GlobalCopies, GlobalCopy, UnreportedCounts
 from millrace.task.input import InputBatch, readable
 from millrace.task.input_topics import check_input_topics
-from millrace.task.newest_run import check_newest_run, explain_by_newer_run
-from millrace.task.processor import HeldBack
+from millrace.task.newest_run import explain_by_newer_run
 from millrace.task.producer_collector import ProducerCollector
 from millrace.task.recovery import ProgressListener, restore_to
-from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
+from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
-from millrace.task.topics_written import TopicsWritten
+from millrace.task.transactional_output import TransactionalOutput
 from millrace.topology.topic_partition import TopicPartition
-
-ISOLATED_ROWS = 1_000
-"""Most rows of a batch whose output is sent record by record, to learn which ones the broker refuses."""
 
 MOST_ATTEMPTS = 1_000
 """Most attempts at a batch. Each finds a few more of the refused records, of which those rows have no more."""
 
-PRODUCER_TIMEOUT_S = 15.0
-"""Longest time of one call of the producer: the sooner one without an answer is discarded, the sooner another
-continues."""
-
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchOutcome:
-    """The result of a batch in a task.
-
-    Args:
-        task: the task's name.
-        positions: committed offset of each input partition after the batch.
-        undecided: rows that were left for a later batch, since older records of another input may still come.
-        transactions: transactions that were committed, by this attempt or by an earlier one that could not report them.
-        counts: ``read``, ``written.<topic>``, ``dropped.<reason>``, ``silently_dropped.<reason>``, ``dead_letters``;
-            those that are not 0.
-        durations: seconds by phase: open, restore, read, process, commit, store.
-        lateness: how far behind stream time records were, milliseconds.
-        latencies: from each record's timestamp to the commit, seconds; one number per record.
-        store_sizes: entries and bytes by store.
-        stream_times: stream time of each windowed operator, milliseconds, by store.
-        held_back: what is held back until stream time has advanced, by store.
-        merged_bytes: keys and values of the updates that cached stores have merged for the commit; measured where
-            ``statestore.cache.max.bytes`` bounds them.
-        restored: changelog records that were replayed before the batch.
-        rebuilds: how often stores were emptied before the batch because their files were damaged.
-        next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch; ``None`` where
-            none is scheduled.
-        answer: what the action that came with the batch returned.
-    """
-
-    task: str
-    positions: Mapping[TopicPartition, int]
-    undecided: int = 0
-    transactions: int = 0
-    counts: Mapping[str, int] = field(default_factory=dict)
-    durations: Mapping[str, float] = field(default_factory=dict)
-    lateness: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    latencies: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.float64))
-    store_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    stream_times: Mapping[str, int] = field(default_factory=dict)
-    held_back: Mapping[str, HeldBack] = field(default_factory=dict)
-    merged_bytes: int = 0
-    restored: int = 0
-    rebuilds: int = 0
-    next_punctuation_ms: int | None = None
-    answer: object = None
 
 
 class Task:
@@ -154,11 +99,9 @@ class Task:
         self._global: dict[str, GlobalCopy] = {}
         self._admin = KafkaAdmin(spec.config.bootstrap_servers, settings=spec.config.client_settings("admin."))
         self._log = _log.bind(application=spec.config.application_id, task=spec.name)
-        self._topics = TopicsWritten(spec, self._admin)
-        self._sent_topics: set[str] = set()
-        self._known_refusals = KnownRefusals()
-        self._isolates = False
-        self._producer: TaskProducer | None = None
+        self._output = TransactionalOutput(
+            spec, self._admin, check_unmoved=self._check_unmoved, on_transaction_end=self._transaction_ended
+        )
         self._state: TaskState | None = None
         self._engine: Engine | None = None
         self._committed: dict[TopicPartition, int] = {}
@@ -247,13 +190,14 @@ class Task:
                 self._rebuilds += 1
             except (RecordsRefusedError, BrokerUnavailableError) as error:
                 self.close()
-                self._learn_from(error, is_last=attempts >= MOST_ATTEMPTS)
+                self._output.learn_refusals(error, is_last=attempts >= MOST_ATTEMPTS)
             else:
-                self._discard_refusals()
+                if self._output.discard_refusals():
+                    self.close()
                 return outcome
 
     def _run_batch(self, batch: TaskBatch) -> BatchOutcome:
-        clock = _Clock()
+        clock = PhaseClock()
         if self._engine is None:
             signature = self._open(clock)
             if any(
@@ -271,11 +215,11 @@ class Task:
                 self._commit_again(clock, unreported)
             return self._already_committed(clock, unreported)
         decided = decided_input(
-            batch, self.spec, self._committed, self._engine.sources.in_stream_order, most_rows=self._most_rows()
+            batch, self.spec, self._committed, self._engine.sources.in_stream_order, most_rows=self._output.most_rows
         )
         clock.lap("read")
         crash_here(CrashPoint.BEFORE_PROCESSING)
-        collector = self._collector()
+        collector = self._output.collector()
         try:
             self._engine.process(decided.rows, collector, wall_clock=True)
             self._report(unreported, collector)
@@ -312,15 +256,6 @@ class Task:
             next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
 
-    def _most_rows(self) -> int | None:
-        """Returns the limit of a batch's rows while records are sent one by one; ``None`` where there is no limit.
-
-        The rows of a frame function have to stay together.
-        """
-        if not self._isolates or any(source.frame_functions for source in self.spec.sub_topology.sources):
-            return None
-        return ISOLATED_ROWS
-
     def _merged_bytes(self) -> int:
         assert self._state is not None
         return self._state.merged_bytes() if self.spec.config.statestore_cache_max_bytes else 0
@@ -337,13 +272,12 @@ class Task:
 
     def close(self) -> None:
         """Aborts an open transaction and closes the stores; those with damaged files are emptied. Idempotent."""
-        producer, state, engine = self._producer, self._state, self._engine
-        self._producer = self._state = self._engine = None
+        state, engine = self._state, self._engine
+        self._state = self._engine = None
         try:
             if engine is not None:
                 engine.close()
-            if producer is not None:
-                producer.close()
+            self._output.close()
         finally:
             if state is not None:
                 try:
@@ -351,35 +285,6 @@ class Task:
                         state.wipe()
                 finally:
                     state.close()
-
-    def _learn_from(self, error: RecordsRefusedError | BrokerUnavailableError, *, is_last: bool) -> None:
-        """Finds out which records the broker refused, so that the next attempt at the batch does not send them.
-
-        Its topic's settings may be others than at the start; otherwise each record is sent by itself, which shows it.
-
-        Raises:
-            MillraceError: nothing was found that another attempt would leave out, or there were too many attempts.
-        """
-        sent, self._sent_topics = self._sent_topics, set()
-        refused = error if isinstance(error, RecordsRefusedError) else None
-        try:
-            found = self._topics.refresh(sent)
-        except BrokerUnavailableError:
-            raise error from None
-        if refused is not None and not found:
-            found = self._known_refusals.add(refused.records)
-            if not found and not refused.of_topic and not self._isolates:
-                self._isolates = found = True
-        if not found or is_last:
-            raise refused.cause if refused is not None and refused.cause is not None else error
-        self._log.warning("the broker refuses records; the batch is processed again", reason=error.message)
-
-    def _discard_refusals(self) -> None:
-        self._known_refusals = KnownRefusals()
-        self._sent_topics.clear()
-        if self._isolates:
-            self._isolates = False
-            self.close()
 
     def _take_restored(self) -> int:
         restored, self._restored = self._restored, 0
@@ -399,15 +304,15 @@ class Task:
         else:
             self._on_lost_transaction(outcome)
 
-    def _open(self, clock: _Clock) -> Signature:
+    def _open(self, clock: PhaseClock) -> Signature:
         spec = self.spec
         try:
             self._state = TaskState.open(
                 spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(spec.config)
             )
             self._rebuilds += self._state.was_damaged
-            self._producer = self._new_producer()
-            signature = self._read_committed()
+            self._output.open()
+            self._committed, signature = read_committed(self._admin, spec)
             clock.lap("open")
             crash_here(CrashPoint.TASK_OPENED)
             self._restored = restore_to(self._state, spec, self._committed, signature, self._on_restore)
@@ -437,104 +342,16 @@ class Task:
         )
         return signature
 
-    def _new_producer(self) -> TaskProducer:
-        spec = self.spec
-        check_newest_run(spec)
-        producer = TaskProducer(
-            spec.config.bootstrap_servers,
-            transactional_id=spec.transactional_id,
-            transaction_timeout_ms=spec.config.transaction_timeout_ms,
-            settings=spec.config.client_settings("producer."),
-            topic_limits=self._topics.limits,
-            isolates=self._isolates,
-            timeout_s=PRODUCER_TIMEOUT_S,
-            on_transaction_end=self._transaction_ended,
-        )
-        try:
-            producer.init()
-            # Who took over between the question and the call has fenced nothing of this attempt.
-            check_newest_run(spec)
-        except BaseException:
-            producer.close()
-            raise
-        return producer
-
-    def _collector(self) -> ProducerCollector:
-        return ProducerCollector(
-            self._open_producer(),
-            self._topics,
-            self._learn,
-            known_refusals=self._known_refusals,
-            sent_topics=self._sent_topics,
-        )
-
-    def _learn(self, topic: str, *, dead_letters: bool = False) -> TaskProducer:
-        """Looks up a topic that a record or a dead-letter record names; returns the producer that can write to it.
-
-        A producer's batches fit the topics that were known when it was made. Nothing of the batch is sent yet: all
-        topics are asked for before that.
-        """
-        self._topics.learn(topic, dead_letters=dead_letters)
-        producer = self._open_producer()
-        limits = self._topics.limits[topic]
-        if producer.fits(limits.max_message_bytes):
-            producer.add_topic(topic, limits)
-            return producer
-        if producer.in_transaction:
-            # A dead-letter record for a record that turned out too large when it was sent. A new producer would lose
-            # what was sent.
-            raise ConfigurationError(
-                f"Task {self.spec.name} has a dead-letter record for topic {topic}, whose max.message.bytes "
-                f"({limits.max_message_bytes}) its "
-                "producer does not fit, and has sent records already.",
-                remedy="give the topic the max.message.bytes of the output topics, or name it in "
-                "errors.dead.letter.queue.topic.name, so that it is known from the start",
-            )
-        producer.close()
-        self._producer = self._new_producer()
-        committed = self._committed
-        self._read_committed()
-        if self._committed != committed:
-            # Taking the id over once more has fenced what had taken it over from this task.
+    def _check_unmoved(self) -> None:
+        """Checks that taking the id over once more has not fenced what had taken it over from this task."""
+        committed, _ = read_committed(self._admin, self.spec)
+        if committed != self._committed:
             raise TaskMigratedError(
                 f"Another attempt at task {self.spec.name} has committed meanwhile.",
                 remedy="none needed: the batch is processed again from what it committed",
             )
-        return self._producer
 
-    def _read_committed(self) -> Signature:
-        config = self.spec.config
-        found = committed_offsets(self._admin, config.application_id, self.spec.inputs)
-        missing = [topic_partition for topic_partition in self.spec.inputs if found.get(topic_partition) is None]
-        signature = Signature.of(
-            {
-                topic_partition: found[topic_partition]
-                for topic_partition in self.spec.inputs
-                if topic_partition in found
-            }
-        )
-        if missing or signature is None:
-            raise OffsetsMovedError(
-                f"Task {self.spec.name}: the committed offsets of group {config.application_id} at "
-                f"{', '.join(f'{topic}-{partition}' for topic, partition in missing or self.spec.inputs)} are "
-                f"{'missing' if missing else 'not written by this application'}.",
-                remedy=MOVED_OFFSETS_REMEDY,
-            )
-        if signature.run > self.spec.part.run_id:
-            # Its tasks may have other numbers than ours, so that no transactional id keeps us apart.
-            raise DriverFencedError(
-                f"Task {self.spec.name} belongs to run {self.spec.part.run_id} of {config.application_id}, and run "
-                f"{signature.run} has its offsets.",
-                remedy="nothing, if the newer run is meant; otherwise stop it and start again",
-            )
-        self._committed = {
-            topic_partition: commit.offset
-            for topic_partition in self.spec.inputs
-            if (commit := found[topic_partition]) is not None
-        }
-        return signature
-
-    def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> UnreportedCounts:
+    def _catch_up(self, ends: Mapping[TopicPartition, int], clock: PhaseClock) -> UnreportedCounts:
         """Brings the global stores to the end offsets; returns what their copies have to report."""
         unreported = UnreportedCounts()
         try:
@@ -560,19 +377,15 @@ class Task:
         for records in unreported.records:
             collector.send(at_writable_times(records, collector))
 
-    def _open_producer(self) -> TaskProducer:
-        assert self._producer is not None
-        return self._producer
-
     def _commit(
         self,
         positions: Mapping[TopicPartition, int],
         counts: Mapping[str, int],
         collector: ProducerCollector,
-        clock: _Clock,
+        clock: PhaseClock,
     ) -> None:
         """Commits a batch: steps 5 and 6 of the module's docstring, under the same numbers."""
-        producer, state, engine = self._open_producer(), self._state, self._engine
+        producer, state, engine = self._output.producer, self._state, self._engine
         assert state is not None
         assert engine is not None
         # 5a
@@ -641,9 +454,9 @@ class Task:
         counts.update({f"silently_dropped.{why}": count for why, count in failures.silently_dropped.items()})
         return {name: count for name, count in counts.items() if count}
 
-    def _commit_again(self, clock: _Clock, unreported: UnreportedCounts) -> None:
+    def _commit_again(self, clock: PhaseClock, unreported: UnreportedCounts) -> None:
         """Commits the committed offsets again, with the state's signature as it is."""
-        collector = self._collector()
+        collector = self._output.collector()
         try:
             self._report(unreported, collector)
             self._commit(self._committed, {}, collector, clock)
@@ -652,7 +465,7 @@ class Task:
             self.close()
             raise
 
-    def _already_committed(self, clock: _Clock, unreported: UnreportedCounts) -> BatchOutcome:
+    def _already_committed(self, clock: PhaseClock, unreported: UnreportedCounts) -> BatchOutcome:
         committed_counts, self._unreported = self._unreported, {}
         counts = Counter(committed_counts)
         counts.update({f"dropped.{reason}": count for reason, count in unreported.dropped.items()})
@@ -673,17 +486,3 @@ class Task:
 
 TaskAction = Callable[[Task], object]
 """What a driver has a task execute between two batches. It is sent to a worker, so it must be picklable."""
-
-
-class _Clock:
-    """A clock of seconds by phase."""
-
-    def __init__(self) -> None:
-        self.laps: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        """Ends a phase and adds its seconds."""
-        now = time.perf_counter()
-        self.laps[phase] = self.laps.get(phase, 0.0) + now - self._last
-        self._last = now

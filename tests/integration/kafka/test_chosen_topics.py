@@ -19,10 +19,11 @@ from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.serdes import StringSerde
 from millrace.task.batch import TaskBatch
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.input import OffsetRange
 from millrace.task.signature import Signature
 from millrace.task.spec import SubTopologySpec, TaskSpec
-from millrace.task.task import BatchOutcome, Task
+from millrace.task.task import Task
 
 TEXT = StringSerde()
 

@@ -15,11 +15,12 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import end_offsets
 from millrace.serdes import LongSerde, StringSerde
 from millrace.task.batch import TaskBatch
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.global_copy import GlobalCopies
 from millrace.task.input import OffsetRange
 from millrace.task.signature import Signature
 from millrace.task.spec import GlobalStoreSpec, SubTopologySpec, TaskSpec
-from millrace.task.task import BatchOutcome, Task
+from millrace.task.task import Task
 from tests.records import Record, produce
 
 TEXT = Consumed.with_(StringSerde(), StringSerde())

@@ -23,8 +23,9 @@ from millrace.spark.stream_threads.thread import StreamThread
 from millrace.spark.stream_threads.thread_limits import ThreadLimits
 from millrace.spark.stream_threads.thread_task import OpenTask, TaskSettings
 from millrace.task.batch import TaskBatch
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.input import InputBatch, OffsetRange
-from millrace.task.task import BatchOutcome, Task
+from millrace.task.task import Task
 from millrace.topology.topic_partition import TopicPartition
 from tests.application import PREFIX_VARIABLE
 from tests.integration.standby.counting import PARTITIONS, Counting

@@ -24,8 +24,9 @@ from millrace.kafka.topics import TopicSpec
 from millrace.serdes import LongSerde, StringSerde
 from millrace.spark.plan import QueryPlan
 from millrace.task.batch import TaskBatch
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.input import OffsetRange
-from millrace.task.task import BatchOutcome, Task
+from millrace.task.task import Task
 from millrace.topology.topology import FrozenTopology
 from tests.damage import flip_bytes, flip_middle
 from tests.records import Record, produce, read_topic

@@ -32,7 +32,7 @@ class Copying(CopyingTask):
     output = ""
 
     def be_mistaken(self) -> None:
-        self.task()._topics.admin = Mistaken(self.settings["bootstrap.servers"])
+        self.task()._output._topics.admin = Mistaken(self.settings["bootstrap.servers"])
 
 
 @pytest.fixture

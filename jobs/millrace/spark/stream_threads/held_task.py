@@ -11,9 +11,10 @@ from millrace.spark.global_ends import GlobalEnds
 from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import HeldTask, WarmTasks
 from millrace.task.batch import TaskBatch
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.input import InputBatch, OffsetRange
 from millrace.task.spec import TaskSpec
-from millrace.task.task import BatchOutcome, Task
+from millrace.task.task import Task
 from millrace.topology.topic_partition import TopicPartition
 
 T = TypeVar("T")

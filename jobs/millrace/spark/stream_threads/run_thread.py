@@ -33,9 +33,10 @@ from millrace.spark.warm_tasks import WarmTasks, take_from_holder, warm_tasks
 from millrace.state.position_note import read_position_note
 from millrace.state.standby_copy import CopiedTask
 from millrace.task.actions import from_named
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.spec import TaskSpec
 from millrace.task.standby import CopyOpener, copied_task
-from millrace.task.task import BatchOutcome, Task
+from millrace.task.task import Task
 
 MOST_RECORDS = 250_000
 """Most records of one partition in a batch, where ``max.batch.records`` does not say less."""

@@ -7,7 +7,7 @@ from typing import Protocol
 from millrace.spark.stream_threads.conversation import Ended as ConnectionEnded
 from millrace.spark.stream_threads.messages import Assignment, FromDriver, FromThread
 from millrace.spark.stream_threads.thread_task import OpenTask, TaskSettings
-from millrace.task.task import BatchOutcome
+from millrace.task.batch_outcome import BatchOutcome
 
 
 class DriverConnection(Protocol):

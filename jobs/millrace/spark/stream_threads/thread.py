@@ -33,8 +33,8 @@ from millrace.spark.stream_threads.task_counts import TaskCounts, take_report
 from millrace.spark.stream_threads.thread_limits import ThreadLimits
 from millrace.spark.stream_threads.thread_task import Activity, Ended, ThreadTask
 from millrace.spark.stream_threads.timing import LoopTiming
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.crash_points import CrashPoint, crash_here
-from millrace.task.task import BatchOutcome
 from millrace.topology.topic_partition import TopicPartition
 
 REPORT_S = 1.0

@@ -18,8 +18,8 @@ from millrace.errors import (
 from millrace.spark.stream_threads.cache_limit import CacheLimit
 from millrace.spark.stream_threads.commit_schedule import BatchLimit, CommitSchedule
 from millrace.spark.stream_threads.task_input import TaskInput
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.input import InputBatch, OffsetRange
-from millrace.task.task import BatchOutcome
 from millrace.topology.topic_partition import TopicPartition
 
 RETRIED = (BrokerUnavailableError, StateDirectoryLockedError, TaskMigratedError, TransactionAbortedError)

@@ -27,6 +27,7 @@ from millrace.spark.stream_threads.messages import (
 from millrace.spark.stream_threads.thread import StreamThread
 from millrace.spark.stream_threads.thread_limits import ThreadLimits
 from millrace.spark.stream_threads.thread_task import TaskSettings
+from millrace.task.batch_outcome import BatchOutcome
 from millrace.task.input import (
     InputBatch,
     OffsetRange,
@@ -36,7 +37,6 @@ from millrace.task.input import (
     in_stream_order,
     positions_after,
 )
-from millrace.task.task import BatchOutcome
 from millrace.topology.topic_partition import TopicPartition
 
 INTERVAL_S = 0.1

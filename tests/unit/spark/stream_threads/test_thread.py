@@ -17,7 +17,7 @@ from millrace.spark.stream_threads.conversation import Ended
 from millrace.spark.stream_threads.messages import Act, Answer, CommitNow, End, Failed, Report, StandbyReport, TaskState
 from millrace.spark.stream_threads.thread import DriverLostError
 from millrace.spark.stream_threads.thread_limits import MOST_BUFFERED_BYTES
-from millrace.task.task import BatchOutcome
+from millrace.task.batch_outcome import BatchOutcome
 
 World = Any
 INTERVAL_S = 0.1

@@ -18,7 +18,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 def recipe(first_words: str) -> dict[str, Any]:
     """The names of the recipe whose code has these words."""
     [text] = [text for text in blocks(ROOT / "docs" / "cookbook.md", "python") if first_words in text]
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(text, "cookbook.md", "exec"), names)
     return names
 

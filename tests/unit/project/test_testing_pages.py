@@ -20,7 +20,7 @@ PAGES = [pytest.param(TESTING, id="testing"), pytest.param(HANDLERS, id="handler
 
 def example(page: str) -> dict[str, Any]:
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(code, "example", "exec"), found)
     return found
 

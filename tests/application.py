@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import httpx
 import orjson
@@ -80,6 +81,10 @@ def _die_with_the_test() -> None:
     """For the driver's process: also a killed test run leaves nobody behind, since a driver's JVM ends with it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+STARTED: WeakSet[Application] = WeakSet()
+"""Those that this process has started; a test that fails shows the logs of those that run."""
 
 
 class Application:
@@ -163,6 +168,7 @@ class Application:
         assert self._process is None or self._process.poll() is not None, "the driver still runs"
         specification = self.write_specification()
         self._starts += 1
+        STARTED.add(self)
         command = [sys.executable, "-m", "millrace", "run", str(specification)]
         command += ["--run-directory", str(self.run_directory)]
         with self._log_path().open("wb") as log:
@@ -292,7 +298,9 @@ class Application:
         try:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"{self.application_id} still runs after {timeout_s:g} s:\n{self._end()}") from None
+            raise AssertionError(
+                f"{self.application_id} still runs after {timeout_s:g} s:\n{self.end_of_log()}"
+            ) from None
         # The JVM and the workers end by themselves, but a moment later; they may hold the state directory.
         self._end_session()
         return code
@@ -332,9 +340,10 @@ class Application:
     def _fail_if_ended(self, what: str) -> None:
         if not self.is_alive():
             code = self._process.returncode if self._process else None
-            raise AssertionError(f"{self.application_id} ended with {code} before {what}:\n{self._end()}")
+            raise AssertionError(f"{self.application_id} ended with {code} before {what}:\n{self.end_of_log()}")
 
-    def _end(self) -> str:
+    def end_of_log(self) -> str:
+        """The last lines that the driver, its JVM and its workers wrote."""
         return "\n".join(self.log.splitlines()[-40:])
 
     def _log_path(self) -> Path:

@@ -20,7 +20,7 @@ from millrace.kafka.clients import base_settings
 from millrace.kafka.java import QUICK_TO_START
 from millrace.kafka.topics import TopicSpec
 from tests import broker as test_broker
-from tests.application import Application
+from tests.application import STARTED, Application
 
 _RUN = pytest.StashKey[Path]()
 
@@ -49,6 +49,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for reason, names in reasons.items():
             print(f"{reason}:", *names, sep="\n  ")  # noqa: T201 - it is what was asked for
         items.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows what the applications that run have written last."""
+    report = yield
+    if report.failed:
+        report.sections += [
+            (f"the end of the log of {application.application_id}", application.end_of_log())
+            for application in STARTED
+            if application.is_alive()
+        ]
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

@@ -59,9 +59,12 @@ def test_records_are_counted_once_and_every_task_has_one_of_the_threads(sent: Se
 
 
 def has_even_threads(application: Application) -> bool:
-    """Whether each of the two threads has four of the eight tasks."""
+    """Whether each of the two threads has opened four of the eight tasks."""
     status = application.status()
-    return status is not None and list(Counter(status.task_hosts.values()).values()) == [4, 4]
+    if status is None:
+        return False
+    states = {state for progress in status.progress.values() for state in progress.task_states.values()}
+    return states == {"RUNNING"} and list(Counter(status.task_hosts.values()).values()) == [4, 4]
 
 
 IDLE_S = 8.0

@@ -19,7 +19,7 @@ from millrace.spark.early_daemon import SOCKET_VARIABLE, EarlyDaemon, start_earl
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is none on other systems")
 
-_WAIT_S = 30.0
+_WAIT_S = 60.0
 # As Spark's PythonWorkerFactory sets them; workers without a secret would need one more exchange.
 _OF_SPARK = {
     "PYTHONUNBUFFERED": "YES",

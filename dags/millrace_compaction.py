@@ -6,7 +6,6 @@ from airflow.sdk import DAG
 
 from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.dag_parts import (
-    START,
     application_param,
     dag_arguments,
     dry_run_param,
@@ -23,7 +22,6 @@ OFF_PEAK = "00:00-06:00"
 with DAG(
     dag_id="millrace_compaction",
     schedule=schedule("compaction", "15 * * * *"),
-    start_date=START,
     max_active_runs=1,
     # Compactions of several applications would take the broker's cleaner and the disks from each other.
     max_active_tasks=1,

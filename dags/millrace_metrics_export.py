@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable
+from airflow.sdk import DAG, AssetOrTimeSchedule
 
 from millrace_airflow.assets import OPERATIONS
-from millrace_airflow.dag_parts import START, dag_arguments, schedule
+from millrace_airflow.dag_parts import dag_arguments, schedule
 from millrace_airflow.operators import MillraceExportMetricsOperator
 
-every = schedule("metrics_export", "*/5 * * * *")
+every = schedule("metrics_export", "*/5 * * * *", at_once=True)
 
 with DAG(
     dag_id="millrace_metrics_export",
-    schedule=AssetOrTimeSchedule(timetable=CronTriggerTimetable(every, timezone="UTC"), assets=[OPERATIONS])
-    if every
-    else [OPERATIONS],
-    start_date=START,
+    schedule=AssetOrTimeSchedule(timetable=every, assets=[OPERATIONS]) if every else [OPERATIONS],
     max_active_runs=1,
     tags=["millrace", "scheduled"],
     doc_md="""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from millrace_airflow.dag_parts import START, dag_arguments, dry_run_param, schedule
+from millrace_airflow.dag_parts import dag_arguments, dry_run_param, schedule
 from millrace_airflow.operators import MillraceReconcileOperator
 
 with DAG(
     dag_id="millrace_reconcile",
-    schedule=schedule("reconcile", "*/2 * * * *"),
-    start_date=START,
+    schedule=schedule("reconcile", "*/2 * * * *", at_once=True),
     max_active_runs=1,
     tags=["millrace"],
     doc_md="""

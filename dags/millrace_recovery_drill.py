@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from millrace_airflow.applications import applications
-from millrace_airflow.dag_parts import START, dag_arguments, dry_run_param, number_param, schedule, text_param
+from millrace_airflow.dag_parts import dag_arguments, dry_run_param, number_param, schedule, text_param
 from millrace_airflow.operators.applications import ALL
 from millrace_airflow.operators.recovery_drill import MillraceRecoveryDrillOperator
 
@@ -14,7 +14,6 @@ names = [name for name, spec in applications().items() if not spec.production]
 with DAG(
     dag_id="millrace_recovery_drill",
     schedule=schedule("recovery_drill", "30 3 * * 1"),
-    start_date=START,
     max_active_runs=1,
     tags=["millrace", "operations", "scheduled"],
     doc_md="""

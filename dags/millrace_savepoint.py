@@ -6,7 +6,6 @@ from airflow.sdk import DAG
 
 from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.dag_parts import (
-    START,
     application_param,
     dag_arguments,
     dry_run_param,
@@ -21,7 +20,6 @@ from millrace_airflow.operators import MillraceApplicationsOperator, MillraceSav
 with DAG(
     dag_id="millrace_savepoint",
     schedule=schedule("savepoint", "*/10 * * * *"),
-    start_date=START,
     max_active_runs=1,
     tags=["millrace", "operations", "scheduled"],
     doc_md="""

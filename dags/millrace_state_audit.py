@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from millrace_airflow.dag_parts import START, application_param, dag_arguments, number_param, schedule, text_param
+from millrace_airflow.dag_parts import application_param, dag_arguments, number_param, schedule, text_param
 from millrace_airflow.operators import MillraceApplicationsOperator, MillraceAuditOperator
 
 with DAG(
     dag_id="millrace_state_audit",
     schedule=schedule("state_audit", "45 3 * * *"),
-    start_date=START,
     max_active_runs=1,
     max_active_tasks=1,
     tags=["millrace", "operations", "scheduled"],

@@ -5,13 +5,12 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from millrace_airflow.assets import STREAMS
-from millrace_airflow.dag_parts import START, application_param, dag_arguments, schedule
+from millrace_airflow.dag_parts import application_param, dag_arguments, schedule
 from millrace_airflow.operators import MillraceApplicationsOperator, MillraceStreamAssetsOperator
 
 with DAG(
     dag_id="millrace_stream_assets",
-    schedule=schedule("stream_assets", "*/5 * * * *"),
-    start_date=START,
+    schedule=schedule("stream_assets", "*/5 * * * *", at_once=True),
     max_active_runs=1,
     tags=["millrace", "scheduled"],
     doc_md="""

@@ -34,6 +34,8 @@ _RUN = "demo"
 _DAG_LIMIT_S = 120.0
 _DEPLOY_LIMIT_S = 300.0
 _POLL_S = 0.5
+_LOG_GROUPS = ("::group::", "::endgroup::")
+"""How lines of a task's log begin that only group the others."""
 
 # Nothing is lost with what does not end in time: the application is stopped by then.
 _AIRFLOW_STOP_LIMIT_S = 5.0
@@ -148,9 +150,12 @@ class Platform:
             tell=tell,
         )
         if state == "failed":
-            log = client.task_log(_DAG, _RUN, "deploy").splitlines()
+            lines = client.task_log(_DAG, _RUN, "deploy").splitlines()
+            said = [line for line in lines if not line.startswith(_LOG_GROUPS)]
             raise OperationError(
-                f"{_DAG} failed: {' | '.join(log[-5:])}", remedy=f"see {self.home.application(APPLICATION).log}"
+                f"{_DAG} failed. The end of its task's log: {' | '.join(said[-5:])}",
+                # A task that Airflow has ended before it began says nothing itself.
+                remedy=f"see {self.home.application(APPLICATION).log} and {self.airflow.directory / 'standalone.log'}",
             )
 
     @property

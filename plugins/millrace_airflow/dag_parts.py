@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import structlog
-from airflow.sdk import Param
+from airflow.sdk import CronTriggerTimetable, Param
 
 from millrace.errors import MillraceError
 from millrace.install.home import Home
@@ -19,22 +19,24 @@ from millrace_airflow.operators.applications import ALL
 
 log = structlog.get_logger(__name__)
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
-"""Start date of scheduled DAGs; they do not catch up."""
-
 _SHOWN = 200
 
 
-def schedule(what: str, default: str) -> str | None:
-    """When a DAG runs by itself.
+def schedule(what: str, default: str, *, at_once: bool = False) -> CronTriggerTimetable | None:
+    """Returns when a scheduled DAG runs; ``None``: not by the clock.
 
     Args:
         what: the end of its name: the variable ``MILLRACE_SCHEDULE_<WHAT>`` of the DAG processor's environment, a cron
-            expression or ``none``, wins over the default.
+            expression in UTC or ``none``, wins over the default.
         default: a cron expression.
+        at_once: whether a new Airflow runs it at once, for the time that has passed last. What disturbs applications,
+            such as a weekly drill, waits for its next time.
     """
     text = os.environ.get(f"MILLRACE_SCHEDULE_{what.upper()}", default).strip()
-    return None if text.lower() == "none" else text
+    if text.lower() == "none":
+        return None
+    # False would mean: at once, if the last time has passed within a tenth of the interval.
+    return CronTriggerTimetable(text, timezone="UTC", run_immediately=at_once or timedelta(0))
 
 
 def dag_arguments(*, retries: int = 0) -> dict[str, Any]:

@@ -30,7 +30,8 @@ print("RESULT" + json.dumps({
     "errors": bag.import_errors,
     "dags": {
         dag.dag_id: {"tags": sorted(dag.tags), "doc": dag.doc_md, "catchup": dag.catchup,
-                     "max_active_runs": dag.max_active_runs, "schedule": str(dag.schedule),
+                     "max_active_runs": dag.max_active_runs,
+                     "schedule": str(getattr(dag.schedule, "expression", dag.schedule)),
                      "params": {name: {"value": param.value, "description": param.description, **param.schema}
                                 for name, param in ((name, dag.params.get_param(name)) for name in dag.params)},
                      "notified": all(task.has_on_failure_callback for task in dag.tasks)}

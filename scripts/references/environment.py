@@ -18,7 +18,7 @@ variable, as `${{NAME}}` or `${{NAME:-default}}`, and set some for its driver (`
 
 {GENERATED}
 """
-_SCHEDULE = re.compile(r"""\bschedule\("(\w+)", "([^"]+)"\)""")
+_SCHEDULE = re.compile(r'\bschedule\("(\w+)", "([^"]+)"')
 
 
 @dataclass(frozen=True)

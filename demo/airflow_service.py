@@ -40,6 +40,7 @@ _KILL_LIMIT_S = 10.0
 _BUSY_LIMIT_S = 15.0
 _ANSWER_LIMIT_S = 30.0
 _MOST_ATTEMPTS = 3
+_LOG_GROUPS = ("::group::", "::endgroup::")
 _DATABASE_ERROR = "Database error"
 
 
@@ -325,7 +326,8 @@ class AirflowClient:
         return dict(self.request("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"))
 
     def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> str:
-        """The log of one try, one event a line."""
+        """The log of one try, one event a line, without the lines that only group the others."""
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
         content = self.request("GET", path)["content"]
-        return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)
+        lines = (str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)
+        return "\n".join(line for line in lines if not line.startswith(_LOG_GROUPS))

@@ -34,8 +34,6 @@ _RUN = "demo"
 _DAG_LIMIT_S = 120.0
 _DEPLOY_LIMIT_S = 300.0
 _POLL_S = 0.5
-_LOG_GROUPS = ("::group::", "::endgroup::")
-"""How lines of a task's log begin that only group the others."""
 
 # Nothing is lost with what does not end in time: the application is stopped by then.
 _AIRFLOW_STOP_LIMIT_S = 5.0
@@ -150,10 +148,9 @@ class Platform:
             tell=tell,
         )
         if state == "failed":
-            lines = client.task_log(_DAG, _RUN, "deploy").splitlines()
-            said = [line for line in lines if not line.startswith(_LOG_GROUPS)]
+            log = client.task_log(_DAG, _RUN, "deploy").splitlines()
             raise OperationError(
-                f"{_DAG} failed. The end of its task's log: {' | '.join(said[-5:])}",
+                f"{_DAG} failed. The end of its task's log: {' | '.join(log[-5:])}",
                 # A task that Airflow has ended before it began says nothing itself.
                 remedy=f"see {self.home.application(APPLICATION).log} and {self.airflow.directory / 'standalone.log'}",
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,18 @@ def test_schedules_come_from_the_environment(parsed: dict[str, Any]) -> None:
     assert parsed["dags"]["millrace_compaction"]["schedule"] == "None"
     assert parsed["dags"]["millrace_state_audit"]["schedule"] == "0 4 * * 0"
     assert parsed["dags"]["millrace_savepoint"]["schedule"] == "*/10 * * * *"
+
+
+def test_a_new_airflow_disturbs_no_application_before_the_scheduled_time(tmp_path: Path) -> None:
+    begin = datetime.now(UTC)
+    dags = read(tmp_path, tmp_path / "apps", {})["dags"]
+    waits = {name: datetime.fromisoformat(dag["first_run"]) > begin for name, dag in dags.items() if dag["first_run"]}
+    assert waits == {
+        "millrace_compaction": True,
+        "millrace_metrics_export": False,
+        "millrace_reconcile": False,
+        "millrace_recovery_drill": True,
+        "millrace_savepoint": True,
+        "millrace_state_audit": True,
+        "millrace_stream_assets": False,
+    }

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -54,6 +55,18 @@ def test_stopping_what_has_ended_does_nothing(tmp_path: Path) -> None:
     AirflowService(process=identity, address="", directory=tmp_path, password="").stop(timeout_s=1.0)
 
 
+def client_of(answer: Callable[[httpx.Request], httpx.Response]) -> AirflowClient:
+    """A client of a server that lets everyone in, and answers like this."""
+
+    def answer_to(request: httpx.Request) -> httpx.Response:
+        is_login = request.url.path == "/auth/token"
+        return httpx.Response(201, json={"access_token": "t"}) if is_login else answer(request)
+
+    client = AirflowClient("http://airflow", password="p")
+    client._client = httpx.Client(base_url="http://airflow", transport=httpx.MockTransport(answer_to))
+    return client
+
+
 class SlowServer:
     """Answers nothing in time for some requests to the API, and everything afterwards."""
 
@@ -62,17 +75,13 @@ class SlowServer:
         self.asked: list[str] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        if request.url.path == "/auth/token":
-            return httpx.Response(201, json={"access_token": "t"})
         self.asked.append(request.method)
         if len(self.asked) <= self.silent:
             raise httpx.ReadTimeout("timed out", request=request)
         return httpx.Response(200, json={"state": "running"})
 
     def client(self) -> AirflowClient:
-        client = AirflowClient("http://airflow", password="p")
-        client._client = httpx.Client(base_url="http://airflow", transport=httpx.MockTransport(self))
-        return client
+        return client_of(self)
 
 
 def test_what_only_asks_is_asked_again_where_airflow_is_slow() -> None:
@@ -93,3 +102,24 @@ def test_what_changes_something_is_sent_once() -> None:
     with pytest.raises(OperationError, match="did not answer POST"):
         server.client().trigger("dag", "run")
     assert server.asked == ["POST"]
+
+
+def test_the_log_of_a_task_is_what_it_has_said() -> None:
+    content = [
+        {"event": "::group::Log message source details"},
+        {"event": "/logs/attempt=1.log"},
+        {"event": "::endgroup::"},
+        {"event": "::group::Pre Execute", "logger": "task"},
+        {"event": "launched process 7"},
+        "a line without fields",
+    ]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.url.path == "/api/v2/dags/dag/dagRuns/run/taskInstances/deploy/logs/1"
+        return httpx.Response(200, json={"content": content})
+
+    assert client_of(answer).task_log("dag", "run", "deploy").splitlines() == [
+        "/logs/attempt=1.log",
+        "launched process 7",
+        "a line without fields",
+    ]

@@ -24,16 +24,18 @@ config: {{bootstrap.servers: "localhost:9092"}}
 """
 READER = """
 import sys, json
+from datetime import UTC, datetime
 from airflow.dag_processing.dagbag import DagBag
 from airflow.serialization.encoders import coerce_to_core_timetable
 from airflow.timetables.base import TimeRestriction
 
-def first_run(dag):
+def waits(dag):
+    begin = datetime.now(UTC)
     restriction = TimeRestriction(earliest=dag.start_date, latest=None, catchup=dag.catchup)
     first = coerce_to_core_timetable(dag.timetable).next_dagrun_info(
         last_automated_data_interval=None, restriction=restriction
     )
-    return first and first.run_after.isoformat()
+    return first and first.run_after > begin
 
 bag = DagBag(sys.argv[1])
 print("RESULT" + json.dumps({
@@ -42,7 +44,7 @@ print("RESULT" + json.dumps({
         dag.dag_id: {"tags": sorted(dag.tags), "doc": dag.doc_md, "catchup": dag.catchup,
                      "max_active_runs": dag.max_active_runs,
                      "schedule": str(getattr(dag.schedule, "expression", dag.schedule)),
-                     "first_run": first_run(dag),
+                     "first_run_waits": waits(dag),
                      "params": {name: {"value": param.value, "description": param.description, **param.schema}
                                 for name, param in ((name, dag.params.get_param(name)) for name in dag.params)},
                      "notified": all(task.has_on_failure_callback for task in dag.tasks)}

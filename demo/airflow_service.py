@@ -37,8 +37,9 @@ HEALTH_PATH = "/api/v2/monitor/health"
 BROKER_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
 _POLL_S = 0.2
 _KILL_LIMIT_S = 10.0
-_BUSY_LIMIT_S = 15.0
-_ANSWER_LIMIT_S = 30.0
+_BUSY_LIMIT_S = 60.0
+_ANSWER_LIMIT_S = 120.0
+_HEALTH_ANSWER_LIMIT_S = 30.0
 _MOST_ATTEMPTS = 3
 _LOG_GROUPS = ("::group::", "::endgroup::")
 _DATABASE_ERROR = "Database error"
@@ -134,7 +135,7 @@ def start_airflow(
     *,
     port: int = 0,
     settings: Mapping[str, str] | None = None,
-    timeout_s: float = 180.0,
+    timeout_s: float = 600.0,
     progress: Callable[[str], None] | None = None,
 ) -> AirflowService:
     """Start Airflow's components in a session of their own and wait until its REST interface answers.
@@ -213,7 +214,9 @@ def _wait_until_it_answers(
     begin = said = time.monotonic()
     while True:
         try:
-            answer = httpx.get(f"{service.address}{HEALTH_PATH}", timeout=5, trust_env=False, verify=tls_context())
+            answer = httpx.get(
+                f"{service.address}{HEALTH_PATH}", timeout=_HEALTH_ANSWER_LIMIT_S, trust_env=False, verify=tls_context()
+            )
             health = answer.json() if answer.is_success else {}
         except (httpx.HTTPError, json.JSONDecodeError):
             health = {}
@@ -284,25 +287,23 @@ class AirflowClient:
     def _answer(self, method: str, path: str, body: Any) -> httpx.Response:
         for _ in range(2):
             if not self._token:
-                answer = self._client.post("/auth/token", json=self._credentials)
+                answer = self._sent("POST", "/auth/token", self._credentials, attempts=_MOST_ATTEMPTS)
                 answer.raise_for_status()
                 self._token = str(answer.json()["access_token"])
-            answer = self._sent(method, f"/api/v2{path}", body)
+            answer = self._sent(method, f"/api/v2{path}", body, attempts=_MOST_ATTEMPTS if method == "GET" else 1)
             if answer.status_code != httpx.codes.UNAUTHORIZED:
                 break
             # The token lives for a day; a longer watch needs a new one.
             self._token = ""
         return answer
 
-    def _sent(self, method: str, path: str, body: Any) -> httpx.Response:
-        attempts = Retrying(
-            retry=retry_if_exception_type(httpx.TimeoutException),
-            stop=stop_after_attempt(_MOST_ATTEMPTS if method == "GET" else 1),
-            reraise=True,
+    def _sent(self, method: str, path: str, body: Any, *, attempts: int) -> httpx.Response:
+        retrying = Retrying(
+            retry=retry_if_exception_type(httpx.TimeoutException), stop=stop_after_attempt(attempts), reraise=True
         )
-        headers = {"Authorization": f"Bearer {self._token}"}
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         try:
-            return attempts(self._client.request, method, path, json=body, headers=headers)
+            return retrying(self._client.request, method, path, json=body, headers=headers)
         except httpx.TimeoutException as error:
             raise OperationError(
                 f"Airflow did not answer {method} {path} within {_ANSWER_LIMIT_S:g} s.",

@@ -31,8 +31,8 @@ APPLICATION = "fraud-detection"
 BOOTSTRAP_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
 _DAG = "millrace_deploy"
 _RUN = "demo"
-_DAG_LIMIT_S = 120.0
-_DEPLOY_LIMIT_S = 300.0
+_DAG_LIMIT_S = 600.0
+_DEPLOY_LIMIT_S = 900.0
 _POLL_S = 0.5
 
 # Nothing is lost with what does not end in time: the application is stopped by then.

@@ -87,7 +87,7 @@ def parts() -> list[Part]:
     soak = ("-m", "tests.soak.run", "--minutes", "30")
     return [
         Part("check", "ruff, mypy, import-linter, dependencies", None, ("scripts/check.py",), first=True),
-        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_WAITING_MORE), first=True),
+        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, "--timeout=300", *_WAITING_MORE), first=True),
         Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_COMPUTING)),
         Part(
             "integration",

@@ -10,6 +10,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.waiting import PATIENCE
+
 Headers = list[tuple[str, bytes | None]]
 
 
@@ -76,7 +78,7 @@ def read_topic(
         bootstrap_servers: the broker.
         topic: its name.
         isolation: ``read_committed`` or ``read_uncommitted``.
-        timeout_s: longest time, seconds.
+        timeout_s: longest time on two quiet cores, seconds; elsewhere up to :data:`~tests.waiting.PATIENCE` times that.
     """
     consumer = Consumer(
         {
@@ -88,6 +90,7 @@ def read_topic(
             "auto.offset.reset": "earliest",
         }
     )
+    timeout_s *= PATIENCE
     try:
         partitions = sorted(consumer.list_topics(topic, timeout=timeout_s).topics[topic].partitions)
         assert partitions, f"{topic} does not exist"

@@ -146,7 +146,7 @@ def _api_server_answers() -> bool:
 
     address = f"http://127.0.0.1:{conf.getint('api', 'port')}/api/v2/version"
     try:
-        return httpx.get(address, timeout=5, trust_env=False, verify=tls_context()).is_success
+        return httpx.get(address, timeout=30, trust_env=False, verify=tls_context()).is_success
     except httpx.HTTPError:
         return False
 

@@ -17,11 +17,13 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
+from tests.waiting import PATIENCE
+
 T = TypeVar("T")
 
 AXE = Path(__file__).with_name("axe") / "axe.min.js"
 SCREENSHOTS_VARIABLE = "MILLRACE_SCREENSHOTS"
-LIMIT_S = 60
+LIMIT_S = 60 * PATIENCE
 SERIOUS = {"serious", "critical"}
 _LONGEST_SHOT = 5_000
 

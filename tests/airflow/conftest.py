@@ -11,11 +11,10 @@ import re
 import socket
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import yaml
@@ -30,6 +29,7 @@ from millrace.launch.driver import UNRESPONSIVE
 from millrace.operations import stop
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import SEARCH_PATH
+from tests.waiting import wait_for
 
 from .orders import NAME, SECRET, SECRET_VARIABLE, UNREADY, Orders
 
@@ -39,7 +39,6 @@ APPLICATION = "payments"
 SUPERVISE = f"millrace_supervise_{APPLICATION}"
 WEBHOOK_TOKEN = "token-of-the-webhook"
 SCHEDULED = ("COMPACTION", "STATE_AUDIT", "SAVEPOINT", "STREAM_ASSETS", "RECOVERY_DRILL", "METRICS_EXPORT")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -143,15 +142,6 @@ class Platform:
         """Deploy the application; the run that supervises it."""
         assert self.run("millrace_deploy", run_id, {"application": APPLICATION}) == "success"
         return self.supervising_run()
-
-
-def wait_for(condition: Callable[[], T], *, limit_s: float = 60.0) -> T:
-    """What ``condition`` gives as soon as it is true."""
-    deadline = time.monotonic() + limit_s
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.3)
-    return found
 
 
 class Webhook:
@@ -262,7 +252,6 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
     )
     airflow = start_airflow(
         home,
-        timeout_s=420,
         settings={
             # A token life far below the time that the supervising task is deferred: see case A01.
             "AIRFLOW__EXECUTION_API__JWT_EXPIRATION_TIME": "60",

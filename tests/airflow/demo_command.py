@@ -12,6 +12,7 @@ from pathlib import Path
 from millrace.home import HOME_VARIABLE, millrace_home
 from millrace.install.home import Home
 from tests.application import ROOT, SEARCH_PATH
+from tests.waiting import PATIENCE
 
 APPLICATION = "fraud-detection"
 
@@ -62,7 +63,7 @@ class DemoCommand:
         return self.times(words) > 0
 
     def exit_code(self, limit_s: float) -> int:
-        code = self._process.wait(limit_s)
+        code = self._process.wait(limit_s * PATIENCE)
         self._reader.join(10)
         return code
 
@@ -74,4 +75,4 @@ class DemoCommand:
         """Has it end if it runs still."""
         if self._process.poll() is None:
             self.interrupt()
-            self._process.wait(120)
+            self._process.wait(120 * PATIENCE)

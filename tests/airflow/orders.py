@@ -45,7 +45,6 @@ def specification(home: Home, bootstrap_servers: str, name: str, function: str) 
             "environment": {"PYTHONPATH": SEARCH_PATH},
         },
         "preflight": {"least_free_disk_mb": 1},
-        "health": {"readiness_timeout_s": 300},
     }
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from scripts.dashboards.airflow import AIRFLOW
-from tests.airflow.conftest import Platform, dag_ids, wait_for
-from tests.waiting import eventually
+from tests.airflow.conftest import Platform, dag_ids
+from tests.waiting import eventually, wait_for
 
 END = re.compile(r"_(?:sum|count)$")
 

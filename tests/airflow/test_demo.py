@@ -16,8 +16,8 @@ from millrace.install.home import Home
 from millrace.install.record import read_record
 from millrace.launch import observe
 from millrace.processes import ProcessIdentity
+from tests.waiting import wait_for
 
-from .conftest import wait_for
 from .demo_command import APPLICATION, DemoCommand
 
 
@@ -35,7 +35,6 @@ def is_supervised(home: Home) -> bool:
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(600)
 def test_the_demo_is_exactly_once_although_its_driver_is_killed(tmp_path: Path) -> None:
     demo = DemoCommand(tmp_path, "demo", "--rate", "300")
     try:

@@ -26,8 +26,9 @@ from millrace.install.spec import load_spec_file
 from millrace.operations.savepoints import list_savepoints
 from millrace.supervise.canary.clone import clone_of
 from tests.records import read_topic
+from tests.waiting import wait_for
 
-from .conftest import Platform, wait_for
+from .conftest import Platform
 from .orders import Orders
 from .topologies import PARCEL_TOTALS, PARCELS
 
@@ -40,8 +41,6 @@ DEPLOY, CANARY, DRILL, EXPORT = (
     "millrace_metrics_export",
 )
 DOES_NOT_RUN = ["{python}", "-c", "import sys; sys.exit('the new version does not work')"]
-
-pytestmark = [pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

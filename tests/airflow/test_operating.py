@@ -26,12 +26,12 @@ from millrace.operations.suspend import set_run_state
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import SEARCH_PATH
 from tests.records import read_topic
+from tests.waiting import wait_for
 
-from .conftest import ROOT, WEBHOOK_TOKEN, Platform, wait_for
+from .conftest import ROOT, WEBHOOK_TOKEN, Platform
 from .orders import NAME, SECRET, UNREADY, Orders
 from .topologies import DEAD_LETTERS, ORDERS, TOTALS
 
-pytestmark = [pytest.mark.timeout(600)]
 ENDED = {"success", "failed"}
 
 
@@ -274,7 +274,6 @@ def command_line_killed_at(platform: Platform, point: str, *arguments: str) -> N
         },
         capture_output=True,
         check=False,
-        timeout=240,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 

@@ -14,8 +14,8 @@ from millrace.install.application import Application
 from millrace.kafka.clients import base_settings
 from millrace.launch import observe
 from tests.records import leader_of
+from tests.waiting import PATIENCE, wait_for
 
-from .conftest import wait_for
 from .demo_command import APPLICATION, DemoCommand
 
 INPUT = "payments"
@@ -23,7 +23,6 @@ INPUT = "payments"
 
 @pytest.mark.kills
 @pytest.mark.alone
-@pytest.mark.timeout(1200)
 def test_the_platform_is_exactly_once_although_the_leader_of_its_input_is_killed(tmp_path: Path) -> None:
     command = DemoCommand(tmp_path, "platform", "--cluster", "--rate", "200")
     try:
@@ -75,4 +74,4 @@ def kill_node(home: Path, number: int) -> None:
     configuration = str(home / "brokers" / f"node-{number}" / "server.properties")
     (node,) = [each for each in processes_of(home) if configuration in command_line(each.pid)]
     node.send_signal(signal.SIGKILL)
-    assert node.wait_until_gone(10)
+    assert node.wait_until_gone(10 * PATIENCE)

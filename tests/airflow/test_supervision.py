@@ -16,10 +16,9 @@ import pytest
 
 from demo.airflow_service import AirflowClient
 from millrace.processes import ProcessIdentity
+from tests.waiting import PATIENCE, wait_for
 
-from .conftest import APPLICATION, ROOT, SUPERVISE, Platform, dag_ids, wait_for
-
-pytestmark = [pytest.mark.timeout(300)]
+from .conftest import APPLICATION, ROOT, SUPERVISE, Platform, dag_ids
 
 
 def test_every_dag_is_imported_and_has_tags_and_documentation(platform: Platform) -> None:
@@ -122,7 +121,7 @@ def new_triggerer(platform: Platform) -> Iterator[Callable[[], None]]:
     yield start
     for process in started:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=10)
+        process.wait(timeout=10 * PATIENCE)
 
 
 @pytest.mark.kills
@@ -137,7 +136,7 @@ def test_a_killed_triggerer_leaves_the_job_alone_and_the_next_one_finds_it(
     assert triggerers
     for process in triggerers:
         process.kill()
-    psutil.wait_procs(triggerers, timeout=10)
+    psutil.wait_procs(triggerers, timeout=10 * PATIENCE)
     new_triggerer()
     written = platform.home.application(APPLICATION).supervision
     wait_for(lambda: time.time() - written.stat().st_mtime > 2, limit_s=20)

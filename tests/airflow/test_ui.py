@@ -26,11 +26,10 @@ from millrace.supervise import deploy
 from tests.application import SEARCH_PATH
 from tests.dead_letters import dead_letter_record_of
 from tests.records import produce
+from tests.waiting import wait_for
 
 from .browser import LIMIT_S, LOOKS, Browser, Look, screenshots_directory
-from .conftest import APPLICATION, Platform, wait_for
-
-pytestmark = [pytest.mark.timeout(600)]
+from .conftest import APPLICATION, Platform
 
 ORDERS = "order-pipeline"
 """Not the one that other tests of this directory run, perhaps in another Airflow with the same broker."""

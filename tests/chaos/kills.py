@@ -130,7 +130,7 @@ class Chaos:
             return all(committed.get(topic_partition, -1) >= end for topic_partition, end in ends.items())
 
         try:
-            wait_until(is_committed, timeout_s=RECOVERY_LIMIT_S, what=f"recovery from {kind}")
+            wait_until(is_committed, timeout_s=RECOVERY_LIMIT_S, is_claim=True, what=f"recovery from {kind}")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{application.log[-6000:]}") from None
         seconds = time.monotonic() - self._killed_at
@@ -147,7 +147,7 @@ class Chaos:
             ends = end_offsets(self.application.admin, self.topic_partitions, End.HIGH_WATERMARK)
             return all(committed.get(topic_partition, -1) >= end for topic_partition, end in ends.items())
 
-        wait_until(is_caught_up, timeout_s=RECOVERY_LIMIT_S, what="committed = end")
+        wait_until(is_caught_up, timeout_s=RECOVERY_LIMIT_S, is_claim=True, what="committed = end")
 
     def committed(self) -> dict[TopicPartition, int]:
         """Committed offsets of the input partitions, asked in the way that outlives a broker, and whatever is open: a

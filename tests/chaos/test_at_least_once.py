@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from millrace.embedded.broker import EmbeddedBroker
 from millrace.task.crash_points import CrashPoint
 from tests.application import Application
@@ -21,7 +19,6 @@ POINTS_OF_A_TASK = [
 ]
 
 
-@pytest.mark.timeout(400)
 def test_nothing_is_lost_whatever_is_killed(
     broker: EmbeddedBroker,
     prefix: str,

@@ -40,7 +40,6 @@ POINTS = {"micro-batches": POINTS_OF_A_TASK, "stream-threads": [*POINTS_OF_A_TAS
 WHERE_A_TASK_BEGINS = {CrashPoint.TASK_OPENED, CrashPoint.THREAD_ASSIGNED}
 
 
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "engine",
     [

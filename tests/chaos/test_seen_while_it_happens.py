@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import numpy as np
 import psutil
-import pytest
 
 from millrace.driver.health import Health, HealthLimits, HealthReason, assess
 from millrace.embedded.broker import EmbeddedBroker
@@ -21,7 +20,6 @@ SECONDS = 20.0
 """How long each may take on a busy machine; it is a few on a quiet one."""
 
 
-@pytest.mark.timeout(400)
 def test_what_keeps_an_application_from_committing_is_seen_within_seconds(
     broker: EmbeddedBroker,
     prefix: str,
@@ -33,7 +31,9 @@ def test_what_keeps_an_application_from_committing_is_seen_within_seconds(
         chaos_for(application).recovered("nothing: first records")
         load.stop()
     chaos_for(application).wait_until_caught_up()
-    wait_until(lambda: health(application).progressing, timeout_s=SECONDS, what="an application that is well")
+    wait_until(
+        lambda: health(application).progressing, timeout_s=SECONDS, is_claim=True, what="an application that is well"
+    )
 
     held_back(application, broker, f"{prefix}-in")
 
@@ -50,6 +50,7 @@ def test_what_keeps_an_application_from_committing_is_seen_within_seconds(
     wait_until(
         lambda: health(application).reason is HealthReason.BROKER_UNREACHABLE,
         timeout_s=SECONDS,
+        is_claim=True,
         what="a broker that does not answer",
     )
     assert "the last commit was" in health(application).text
@@ -74,7 +75,10 @@ def held_back(application: Application, broker: EmbeddedBroker, topic: str) -> N
         upstream.send(topic, [b"k"], [b'{"n": 1, "repeat": 1}'], np.zeros(1, np.int64), partition=0)
         upstream.flush()
         end = application.wait_for(
-            lambda status: status.held_back.get((topic, 0)), timeout_s=SECONDS, what="a reader that is held back"
+            lambda status: status.held_back.get((topic, 0)),
+            timeout_s=SECONDS,
+            is_claim=True,
+            what="a reader that is held back",
         )
         assert end
         status = application.status()
@@ -90,7 +94,9 @@ def held_back(application: Application, broker: EmbeddedBroker, topic: str) -> N
         assert application.metric("millrace_consumer_high_watermark", **labels) == ends.high_watermark
         assert application.metric("millrace_consumer_last_stable_offset", **labels) == ends.last_stable
         upstream.abort()
-    application.wait_for(lambda status: not status.held_back, timeout_s=SECONDS, what="a reader that goes on")
+    application.wait_for(
+        lambda status: not status.held_back, timeout_s=SECONDS, is_claim=True, what="a reader that goes on"
+    )
 
 
 def health(application: Application) -> Health:

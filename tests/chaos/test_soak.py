@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.soak.run import soak
 
 MINUTES = 3.0
 
 
-@pytest.mark.timeout(900)
 def test_nothing_is_lost_doubled_or_wrong_after_minutes_of_disturbances(tmp_path: Path) -> None:
     tally = soak(tmp_path, minutes=MINUTES, seed=3)
     assert sum(tally.done.values()) >= 3, tally.text()

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 import psutil
-import pytest
 
 from millrace.driver.driver_options import ExitCode
 from millrace.embedded.broker import EmbeddedBroker
@@ -22,7 +21,6 @@ TRANSACTION_TIMEOUT_S = 3
 SLOW_BATCH_S = 4.5
 
 
-@pytest.mark.timeout(400)
 def test_a_newer_driver_takes_over_and_zombies_change_nothing(
     broker: EmbeddedBroker,
     prefix: str,

@@ -51,7 +51,7 @@ def methods() -> dict[str, set[str]]:
     names = [f"{package}.{name}" for name, package in CLASSES.items()]
     javap = find_java().resolve().with_name("javap")
     jars = class_path(resolve_jars(STREAMS_JARS))
-    text = subprocess.run([javap, "-cp", jars, *names], capture_output=True, text=True, timeout=60, check=True).stdout
+    text = subprocess.run([javap, "-cp", jars, *names], capture_output=True, text=True, check=True).stdout
     found: dict[str, set[str]] = {}
     for part in text.split("Compiled from")[1:]:
         header = re.search(r"(?:class|interface) [\w.]*\.(\w+)", part)

@@ -45,7 +45,6 @@ GENERATED_OPTIONS = {
 """Options that stand for a way of an operator's, each of which takes part."""
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(SHARDS))
 def test_generated_scenarios_have_the_results_of_kafka_streams(seed: int, kafka_streams: KafkaStreams) -> None:
     search(kafka_streams, examples=EXAMPLES, seed=seed)

@@ -166,7 +166,9 @@ class SoakWorld:
             committed = self.committed(application, topic_partitions)
             return all(committed.get(topic_partition, -1) >= end for topic_partition, end in ends.items())
 
-        wait_until(is_committed, timeout_s=RECOVERY_LIMIT_S, what=f"{application} at the ends of its input")
+        wait_until(
+            is_committed, timeout_s=RECOVERY_LIMIT_S, is_claim=True, what=f"{application} at the ends of its input"
+        )
 
     def wait_until_caught_up(self, application: str, topic_partitions: list[TopicPartition]) -> None:
         """Returns once nothing is left to do, markers of transactions included; nobody must be sending."""
@@ -176,7 +178,7 @@ class SoakWorld:
             ends = end_offsets(self.admin, topic_partitions, End.HIGH_WATERMARK)
             return all(committed.get(topic_partition, -1) >= end for topic_partition, end in ends.items())
 
-        wait_until(is_caught_up, timeout_s=RECOVERY_LIMIT_S, what=f"{application}: committed = end")
+        wait_until(is_caught_up, timeout_s=RECOVERY_LIMIT_S, is_claim=True, what=f"{application}: committed = end")
 
 
 class Supervision:

@@ -86,7 +86,7 @@ class RestartSettings(Section):
 class HealthSettings(Section):
     """The limits from which on a job that is alive counts as unhealthy."""
 
-    readiness_timeout_s: float = Field(default=180.0, gt=0, description="Longest time from launch to ready.")
+    readiness_timeout_s: float = Field(default=600.0, gt=0, description="Longest time from launch to ready.")
     no_answer_timeout_s: float = Field(
         default=30.0, gt=0, description="Longest time without an answer from /health/live."
     )

@@ -10,12 +10,12 @@ from millrace_airflow.sensors import LagBelowSensor, StreamReadySensor
 APPLICATION, TOPIC = "orders", "order-totals"
 
 with DAG(dag_id="waits_for_stream", schedule=None):
-    ready = StreamReadySensor(task_id="ready", application=APPLICATION, poke_interval=0.5, timeout=120)
+    ready = StreamReadySensor(task_id="ready", application=APPLICATION, poke_interval=0.5, timeout=480)
     caught_up = LagBelowSensor(
-        task_id="caught_up", application=APPLICATION, max_lag=0, for_s=1, poke_interval=0.5, timeout=120
+        task_id="caught_up", application=APPLICATION, max_lag=0, for_s=1, poke_interval=0.5, timeout=480
     )
     looked = StreamReadySensor(
-        task_id="looked", application=APPLICATION, deferrable=False, poke_interval=0.5, timeout=120
+        task_id="looked", application=APPLICATION, deferrable=False, poke_interval=0.5, timeout=480
     )
     [ready, looked] >> caught_up
 

@@ -21,10 +21,9 @@ from tests.chaos.drills.results import Result
 from tests.chaos.drills.world import PARTITIONS, Drilled
 from tests.chaos.kills import processes_of
 
-pytestmark = [
-    pytest.mark.timeout(900),
-    pytest.mark.long("each row of the failure matrix with a recovery; test_exactly_once.py has the kills of a cluster"),
-]
+pytestmark = pytest.mark.long(
+    "each row of the failure matrix with a recovery; test_exactly_once.py has the kills of a cluster"
+)
 
 
 @pytest.fixture(scope="module")

@@ -186,7 +186,7 @@ class Drilled:
             return all(committed.get(topic_partition, -1) >= end for topic_partition, end in ends.items())
 
         try:
-            wait_until(is_committed, timeout_s=RECOVERY_LIMIT_S, what="everything committed")
+            wait_until(is_committed, timeout_s=RECOVERY_LIMIT_S, is_claim=True, what="everything committed")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.application.log[-6000:]}") from None
 
@@ -209,6 +209,7 @@ class Drilled:
         workers = wait_until(
             lambda: [pid for pid in self.application.workers() if psutil.pid_exists(pid)],
             timeout_s=RECOVERY_LIMIT_S,
+            is_claim=True,
             what="workers with tasks",
         )
         for pid in workers:

@@ -46,10 +46,3 @@ def shop(the_only_shop: None, database: str, bootstrap_servers: str) -> Iterator
         yield connection
         connection.execute("DROP TABLE orders, order_outbox")
     admin.delete_topics([order_outbox.TOPIC, order_outbox.POSITIONS])
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Starting applications takes long on a busy machine."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(900))

@@ -14,7 +14,7 @@ from millrace.driver.driver_options import ExitCode
 from millrace.driver.lifecycle import ApplicationState
 from millrace.driver.status import ApplicationStatus
 from millrace.driver.status_topic import read_statuses
-from tests.waiting import stop_process
+from tests.waiting import PATIENCE, stop_process
 
 Start = Callable[[str], subprocess.Popen[bytes]]
 
@@ -36,7 +36,7 @@ def start(bootstrap_servers: str, unique: str, tmp_path: Path) -> Iterator[Start
 
 
 def wait_for(bootstrap_servers: str, unique: str, condition: Callable[[ApplicationStatus], bool]) -> ApplicationStatus:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * PATIENCE
     status = None
     while time.monotonic() < deadline:
         status = read_statuses(bootstrap_servers).get(unique)

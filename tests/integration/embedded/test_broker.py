@@ -68,7 +68,6 @@ def test_a_killed_broker_starts_again_on_the_same_port_with_the_same_data(broker
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(120)
 def test_a_producer_that_was_open_when_the_broker_was_killed_goes_on(broker: EmbeddedBroker) -> None:
     """Up to the producer's limit; librdkafka 2.16 never came back from sending the offsets (issues 5456 and 5511)."""
     KafkaAdmin(broker.bootstrap_servers).create_missing([TopicSpec(name="on", partitions=1)])
@@ -102,7 +101,6 @@ def test_the_installations_broker_outlives_its_starter_and_is_found_by_its_recor
     subprocess.run(
         [sys.executable, "-c", f"{start} start_detached(Path(sys.argv[1]))", str(tmp_path)],
         env={**os.environ, "PYTHONPATH": "jobs"},
-        timeout=120,
         check=True,
     )
     try:

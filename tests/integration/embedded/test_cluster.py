@@ -18,7 +18,6 @@ from tests.waiting import eventually
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(600)
 def test_a_transaction_goes_on_when_the_leader_of_its_partition_is_killed(tmp_path: Path) -> None:
     cluster = EmbeddedCluster(tmp_path)
     try:

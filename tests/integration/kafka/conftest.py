@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from millrace.kafka.clients import base_settings
 from millrace.kafka.producer import TaskProducer
+from tests.waiting import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def read_all(bootstrap_servers: str) -> Callable[..., list[ReadRecord]]:
         try:
             consumer.assign([TopicPartition(topic, partition, 0)])
             records: list[ReadRecord] = []
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 30 * PATIENCE
             while time.monotonic() < deadline:
                 message = consumer.poll(0.2)
                 if message is None:

@@ -18,7 +18,7 @@ from millrace.kafka.groups import GroupProtocol, fence_transactional_ids, live_m
 from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
 from millrace.kafka.java import QUICK_TO_START, find_java
 from millrace.kafka.offsets import committed_offsets
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def _member(bootstrap_servers: str, group: str, topic: str, protocol: str) -> It
     })  # fmt: skip
     try:
         consumer.subscribe([topic])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 30 * PATIENCE
         while not consumer.assignment():
             assert time.monotonic() < deadline
             consumer.poll(0.1)

@@ -14,6 +14,7 @@ from millrace.kafka.commit_metadata import CommitMetadata
 from millrace.kafka.murmur2 import partition_for, partitions_for
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.record_limits import TopicLimits
+from tests.waiting import PATIENCE
 
 
 def _send(producer: TaskProducer, topic: str, values: list[bytes | None], **options: object) -> None:
@@ -124,7 +125,7 @@ def test_a_transaction_that_outlives_its_timeout_is_processed_again_by_a_new_pro
     # The broker looks for timed-out transactions every ten seconds; its abort marker is the sign that it has.
     admin = AdminClient(base_settings(bootstrap_servers))
     consumer = Consumer({**base_settings(bootstrap_servers), "group.id": unique})
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 60 * PATIENCE
     while consumer.get_watermark_offsets(TopicPartition(output, 0), timeout=5)[1] < 2:
         assert time.monotonic() < deadline
         admin.poll(0.2)

@@ -36,7 +36,6 @@ def by_name(items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in items}
 
 
-@pytest.mark.timeout(240)
 def test_spark_submits_the_driver_that_the_specification_describes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +102,6 @@ def test_spark_submits_the_driver_that_the_specification_describes(
     assert executor["spec"]["containers"][0]["name"] == "spark-kubernetes-executor"
 
 
-@pytest.mark.timeout(300)
 def test_the_driver_s_container_processes_records_and_stops_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bootstrap_servers: str
 ) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import psutil
-import pytest
 
 from millrace.install.launchers.spark_cluster import SparkCluster
 from millrace.kafka.java import QUICK_TO_START
 
 
-@pytest.mark.timeout(120)
 def test_a_cluster_comes_up_with_its_workers_and_leaves_no_process(tmp_path: Path) -> None:
     with SparkCluster(tmp_path, workers=2, cores=1, memory="512m") as cluster:
         state = cluster.state()

@@ -44,7 +44,6 @@ def _records(count: int, *, after_ms: int = 0) -> list[Record]:
     return [Record(f"k{n % 10}".encode(), b"v", START + after_ms + n) for n in range(count)]
 
 
-@pytest.mark.timeout(900)
 def test_every_panel_has_its_series_and_the_alerts_of_what_happens_fire_and_no_other(
     bootstrap_servers: str, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

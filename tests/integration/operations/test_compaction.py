@@ -25,7 +25,6 @@ from tests.integration.operations.worked import Worked
 from tests.records import Record, produce, read_topic
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.timeout(900)
 STEPS = ("lower-settings", "roll-segments", "wait-for-cleaner", "settings-back", "stores", "check")
 NOW = int(time.time() * 1000)
 """The broker deletes what is older than the retention of a windowed changelog."""

@@ -22,7 +22,6 @@ from tests.application import PREFIX_VARIABLE, wait_until
 from tests.integration.operations.worked import Worked
 from tests.records import Record, read_topic
 
-pytestmark = pytest.mark.timeout(900)
 RATE = 200
 KEYS = 50
 

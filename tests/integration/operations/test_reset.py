@@ -262,7 +262,6 @@ STEPS = ("fence", "offsets", "internal-topics", "local-state", "records", "statu
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(600)
 def test_a_reset_that_is_killed_at_every_step_ends_as_one_that_is_not(
     leave: Callable[..., Left], admin: KafkaAdmin, unique: str
 ) -> None:

@@ -20,6 +20,7 @@ from millrace.task.input import OffsetRange
 from millrace.task.task import Task
 from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology
+from tests.waiting import PATIENCE
 
 _LIMIT_S = 60.0
 
@@ -48,7 +49,7 @@ def process(config: StreamsConfig, topology: FrozenTopology, *, only: Collection
             plans = [plan for plan in prepared.plans if only is None or plan.sub_topology.number in only]
             tasks = [Task(plan.task_spec(number)) for plan in plans for number in range(plan.tasks)]
             restored = dict.fromkeys((task.spec.name for task in tasks), 0)
-            deadline = time.monotonic() + _LIMIT_S
+            deadline = time.monotonic() + _LIMIT_S * PATIENCE
             while sum(_step(admin, config, task, offsets, restored) for task in tasks):
                 assert time.monotonic() < deadline, "the input does not end"
             publisher.publish(_status(config, topology, publisher.epoch, offsets, prepared.topics))

@@ -21,7 +21,6 @@ def topics_of(world: Installation, prefix: str) -> set[str]:
     return {name for name in world.admin.client.list_topics(timeout=30).topics if name.startswith(prefix)}
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.long("a canary beside its original on drivers; test_canary_without_spark.py does it on tasks")
 def test_a_canary_shows_where_the_new_version_differs_and_leaves_nothing_behind(
     make_installation: Callable[..., Installation], tmp_path: Path

@@ -141,7 +141,6 @@ def test_a_canary_whose_start_was_killed_is_carried_on(
         },
         capture_output=True,
         check=False,
-        timeout=200,
     )
     assert process_.returncode == -signal.SIGKILL, process_.stderr.decode()
     assert unfinished_operation(home.application(clone)) is not None

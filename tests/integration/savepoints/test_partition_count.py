@@ -27,7 +27,6 @@ def grow(world: Installation) -> None:
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(600)
 def test_the_input_grew_and_every_record_counts_once(world: Installation, application: str) -> None:
     create_savepoint(Application(world.home, application), name="one")
     grow(world)
@@ -59,7 +58,6 @@ def test_records_that_came_before_the_topic_grew_are_found(world: Installation, 
         restore_savepoint(Application(world.home, application), "one")
 
 
-@pytest.mark.timeout(600)
 def test_another_input_topic_needs_to_be_told_where_it_starts(
     world: Installation, application: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-import pytest
-
 from millrace import operations, supervise
 from millrace.install.application import Application
 from millrace.operations.savepoints import (
@@ -19,7 +17,6 @@ from millrace.operations.savepoints import (
 from tests.integration.savepoints.conftest import OUTPUTS, Installation
 
 
-@pytest.mark.timeout(900)
 def test_an_application_goes_back_to_a_savepoint_and_counts_every_record_once(
     make_installation: Callable[..., Installation],
 ) -> None:

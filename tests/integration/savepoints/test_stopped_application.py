@@ -70,7 +70,6 @@ def test_the_changelogs_alone_bring_the_savepoint_back(world: Installation, appl
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(900)
 def test_a_savepoint_that_was_killed_at_every_step_is_complete_once_it_was_resumed(
     world: Installation, application: str
 ) -> None:
@@ -87,7 +86,6 @@ def test_a_savepoint_that_was_killed_at_every_step_is_complete_once_it_was_resum
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(900)
 def test_a_restoration_that_was_killed_at_every_step_gives_the_savepoint_back_once_it_was_resumed(
     world: Installation, application: str
 ) -> None:

@@ -32,7 +32,6 @@ def change(world: Installation, name: str, **changes: object) -> str:
     return load_spec_file(path).hash
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.long(
     "a failing upgrade goes back through its savepoint on drivers; test_upgrade_without_spark.py does it on tasks"
 )

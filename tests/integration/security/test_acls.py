@@ -81,7 +81,6 @@ def behind(secure_broker: SecureBroker, tmp_path: Path, monkeypatch: pytest.Monk
     return make
 
 
-@pytest.mark.timeout(900)
 def test_an_application_runs_with_them_and_asks_for_nothing_else(behind: Callable[..., Behind]) -> None:
     application = behind(Purpose.RUN)
     application.installation.send(100)
@@ -100,7 +99,6 @@ def test_an_application_runs_with_them_and_asks_for_nothing_else(behind: Callabl
     application.installation.check_outputs()
 
 
-@pytest.mark.timeout(900)
 def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., Behind], tmp_path: Path) -> None:
     application = behind(None)
     home, name, installation = application.installation.home, application.name, application.installation
@@ -131,7 +129,6 @@ def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., 
     assert written == []
 
 
-@pytest.mark.timeout(900)
 def test_maintenance_does_with_them_and_asks_for_nothing_else(behind: Callable[..., Behind]) -> None:
     application = behind(None)
     home, name, installation = application.installation.home, application.name, application.installation
@@ -157,7 +154,6 @@ def test_maintenance_does_with_them_and_asks_for_nothing_else(behind: Callable[.
     assert application.broker.denials(application.user) == []
 
 
-@pytest.mark.timeout(900)
 def test_a_canary_and_the_export_do_with_them_and_ask_for_nothing_else(
     behind: Callable[..., Behind], tmp_path: Path
 ) -> None:

@@ -35,7 +35,6 @@ def world(secure_broker: SecureBroker, tmp_path_factory: pytest.TempPathFactory)
     made.close()
 
 
-@pytest.mark.timeout(900)
 def test_it_works_and_restores_behind_a_login_and_keeps_its_secrets(
     secure_broker: SecureBroker, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,8 +28,6 @@ from tests.application import SEARCH_PATH
 from tests.integration.security.granting import everything
 from tests.secure_broker import SecureBroker
 
-pytestmark = pytest.mark.timeout(900)  # the first one starts the broker
-
 PASSWORD = 'with "quotes" and \\ é'
 
 
@@ -140,7 +138,7 @@ def test_topics_are_listed_behind_a_login(
     environment = {**os.environ, "PYTHONPATH": SEARCH_PATH}
     listed = subprocess.run(
         [*command, secure_broker.bootstrap_servers, "--command-config", str(file)],
-        env=environment, capture_output=True, text=True, timeout=240, check=False,
+        env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert listed.returncode == 0, listed.stderr
     assert unique in listed.stdout

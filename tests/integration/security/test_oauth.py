@@ -24,8 +24,6 @@ from tests.records import Record
 from tests.secure_broker import SecureBroker
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.timeout(900)  # the first one starts the broker
-
 SECRET = 'with "quotes" and \\'
 
 

@@ -13,6 +13,7 @@ from typing import Self
 
 from millrace.kafka.jars import JarSet, resolve_jars
 from millrace.kafka.java import find_java
+from tests.waiting import PATIENCE
 
 VERSION = "2.6.13.Final"
 ARCHIVE = JarSet(
@@ -78,7 +79,7 @@ class SchemaRegistryProcess:
         self._process.send_signal(signal.SIGCONT)
 
     def _address(self) -> str:
-        deadline = time.monotonic() + _START_LIMIT_S
+        deadline = time.monotonic() + _START_LIMIT_S * PATIENCE
         while True:
             text = self._log.read_text()
             found = _LISTENING.search(text)

@@ -93,10 +93,3 @@ def world(bootstrap_servers: str, tmp_path_factory: pytest.TempPathFactory) -> I
     made = World(bootstrap_servers, f"w{uuid4().hex[:8]}", tmp_path_factory.mktemp("applications"))
     yield made
     made.close()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The first test of a module pays for the start of its applications, which takes long on a busy machine."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(900))

@@ -110,7 +110,6 @@ def executor_of(thread: StreamThreadStatus) -> psutil.Process:
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(400)
 def test_tasks_go_where_slots_and_their_state_are_as_executors_come_and_go(
     world: World, cluster: SparkCluster, blocked: Path
 ) -> None:

@@ -18,7 +18,7 @@ def where_main_came_from(log: Path, options: str) -> str:
     """The source of the launcher's main class where Spark's script is run with options."""
     environment = {**os.environ, **launcher_environment(), VARIABLE: f"{options} -Xlog:class+load:file={log}"}
     script = str(spark_home() / "bin" / "spark-submit")
-    subprocess.run([script, "--version"], env=environment, capture_output=True, check=True, timeout=60)
+    subprocess.run([script, "--version"], env=environment, capture_output=True, check=True)
     (line,) = [line for line in log.read_text().splitlines() if f" {MAIN} source: " in line]
     return line.partition(" source: ")[2]
 

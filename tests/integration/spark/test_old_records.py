@@ -32,7 +32,6 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBrok
         yield started
 
 
-@pytest.mark.timeout(300)
 def test_old_records_wait_in_a_repartition_topic_for_as_long_as_it_takes(
     forgetful: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -155,7 +155,6 @@ def links(application: Application, directory: Path) -> httpx.Response:
         f"{application.control_address()}/operations/{LINK_DATABASES}",
         json={"directory": str(directory)},
         headers={"Authorization": f"Bearer {token}"},
-        timeout=120,
     )
 
 

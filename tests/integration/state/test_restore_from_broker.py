@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from millrace.errors import StateError
 from millrace.state import RestoreProgress, TaskPosition, TaskState, restore
 from tests.unit.state.specs import key_value, window
+from tests.waiting import PATIENCE
 
 MakeTopic = Callable[..., str]
 MINUTE = 60_000
@@ -53,7 +54,7 @@ def _commit(producer: Producer, topic: str, *records: tuple[bytes, bytes | None]
 def _wait_for_end(admin_client: AdminClient, topic: str, end: int) -> None:
     """The broker acknowledges the end of a transaction before its marker is in the log."""
     partition = TopicPartition(topic, 0)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 30 * PATIENCE
     while True:
         offset = admin_client.list_offsets({partition: OffsetSpec.latest()})[partition].result(30).offset
         if offset >= end:

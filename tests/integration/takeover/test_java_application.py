@@ -138,7 +138,6 @@ def _java_application(
             process.wait(10)
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("javac") is None, reason="compiles a Java program: needs a JDK")
 def test_state_offsets_and_output_go_on_as_if_nothing_had_happened(
     bootstrap_servers: str, make_topic, make_application, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -29,6 +29,7 @@ from millrace.task.task import Task
 from millrace.topology.topic_partition import TopicPartition
 from tests.application import PREFIX_VARIABLE
 from tests.integration.standby.counting import PARTITIONS, Counting
+from tests.waiting import PATIENCE
 
 LIMIT_S = 60.0
 
@@ -144,7 +145,7 @@ class InProcess:
         )
 
     def turn_until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + LIMIT_S * PATIENCE
         while not condition():
             assert time.monotonic() < deadline, f"it did not come to that: {self.state}"
             self.loop.turn()

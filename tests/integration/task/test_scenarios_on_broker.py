@@ -26,7 +26,6 @@ def run_scenarios(first_seed: int, bootstrap_servers: str, directory: Path, *, c
     return seen
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("first_seed", [500, 1022])
 def test_what_is_committed_is_what_the_driver_gives(bootstrap_servers: str, tmp_path: Path, first_seed: int) -> None:
     seen = run_scenarios(first_seed, bootstrap_servers, tmp_path, caching=False)
@@ -34,7 +33,6 @@ def test_what_is_committed_is_what_the_driver_gives(bootstrap_servers: str, tmp_
     assert seen.records[Defined.ORDER] > 10
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("first_seed", [2000, 3000])
 def test_with_caches_the_last_value_of_each_key_is_what_the_driver_gives(
     bootstrap_servers: str, tmp_path: Path, first_seed: int

@@ -44,6 +44,6 @@ def home(tmp_path: Path) -> Iterator[Home]:
         )
     )
     deploy(Application(home, NAME), owner=OWNER)
-    wait_until_ready(Application(home, NAME), timeout_s=30)
+    wait_until_ready(Application(home, NAME), timeout_s=120)
     yield home
     stop(Application(home, NAME), limits=UNRESPONSIVE)

@@ -92,9 +92,31 @@ def test_what_only_asks_is_asked_again_where_airflow_is_slow() -> None:
 
 def test_an_airflow_that_stays_silent_is_named_with_the_request() -> None:
     server = SlowServer(silent=9)
-    with pytest.raises(OperationError, match="did not answer GET /api/v2/dags/dag/dagRuns/run within 30 s"):
+    with pytest.raises(OperationError, match="did not answer GET /api/v2/dags/dag/dagRuns/run within 120 s"):
         server.client().run_state("dag", "run")
     assert server.asked == ["GET"] * 3
+
+
+@pytest.mark.parametrize(("silent", "is_answered"), [(2, True), (3, False)])
+def test_a_login_is_asked_for_again_where_airflow_is_slow(silent: int, is_answered: bool) -> None:
+    logins = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path != "/auth/token":
+            return httpx.Response(200, json={"state": "running"})
+        logins.append(request)
+        if len(logins) <= silent:
+            raise httpx.ReadTimeout("timed out", request=request)
+        return httpx.Response(201, json={"access_token": "t"})
+
+    client = AirflowClient("http://airflow", password="p")
+    client._client = httpx.Client(base_url="http://airflow", transport=httpx.MockTransport(answer))
+    if is_answered:
+        assert client.run_state("dag", "run") == "running"
+    else:
+        with pytest.raises(OperationError, match="did not answer POST /auth/token"):
+            client.run_state("dag", "run")
+    assert len(logins) == 3
 
 
 def test_what_changes_something_is_sent_once() -> None:

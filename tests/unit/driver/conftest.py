@@ -173,7 +173,7 @@ class RunningDriver:
         return self
 
     def wait_for(self, *states: ApplicationState) -> None:
-        assert self.driver.lifecycle.wait_for(*states, timeout_s=5), self.driver.lifecycle.state
+        assert self.driver.lifecycle.wait_for(*states, timeout_s=60), self.driver.lifecycle.state
 
     def end(self) -> ExitCode | None:
         self._thread.join(10)

@@ -52,6 +52,6 @@ def test_a_waiting_thread_sees_a_state_that_another_thread_moves_to() -> None:
     lifecycle = Lifecycle()
     thread = threading.Thread(target=lifecycle.move_to, args=(S.REBALANCING,))
     thread.start()
-    assert lifecycle.wait_for(S.REBALANCING, timeout_s=5)
+    assert lifecycle.wait_for(S.REBALANCING, timeout_s=60)
     assert not lifecycle.wait_for(S.ERROR, timeout_s=0.01)
     thread.join()

@@ -22,7 +22,7 @@ from millrace.install.record import read_record
 from millrace.launch import Reason, Verdict, observe
 from millrace.processes import ProcessIdentity
 from millrace.supervise import deploy, reconcile
-from tests.waiting import kill_process, stop_process
+from tests.waiting import kill_process, stop_process, wait_for
 
 NAME = "payments"
 FENCE = "Driver 1 of payments was fenced by a newer driver: driver 2 (process 7 on other-host, run r2, started then)."
@@ -33,10 +33,7 @@ def job(home: Home, write_spec: Callable[..., object], monkeypatch: pytest.Monke
     """A driver that runs and has been seen to."""
     write_spec(health={"no_answer_timeout_s": 60.0, "no_progress_timeout_s": 60.0, "stop_timeout_s": 5})
     deploy(Application(home, NAME), reason="for a test")
-    deadline = time.monotonic() + 20
-    while observe(Application(home, NAME)).verdict is not Verdict.HEALTHY:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: observe(Application(home, NAME)).verdict is Verdict.HEALTHY)
     record = read_record(home.application(NAME))
     assert record is not None
     assert record.process is not None

@@ -43,7 +43,7 @@ def launched(home: Home, write_spec: WriteSpec, code: str, **changes: Any) -> Ho
 def test_the_reason_of_a_driver_that_dies_at_its_start_is_what_is_said(home: Home, write_spec: WriteSpec) -> None:
     launched(home, write_spec, FAILING)
     with pytest.raises(OperationError) as caught:
-        wait_until_ready(Application(home, "payments"), timeout_s=60)
+        wait_until_ready(Application(home, "payments"), timeout_s=240)
     assert caught.value.message == f"payments failed after its start: {REASON}"
     assert caught.value.remedy == "create them"
     observation = observe(Application(home, "payments"))
@@ -54,7 +54,7 @@ def test_the_reason_of_a_driver_that_dies_at_its_start_is_what_is_said(home: Hom
 def test_a_rollback_says_why_the_new_version_failed(home: Home, write_spec: WriteSpec) -> None:
     write_spec()
     deploy(Application(home, "payments"))
-    wait_until_ready(Application(home, "payments"), timeout_s=60)
+    wait_until_ready(Application(home, "payments"), timeout_s=240)
     write_spec(launcher={"command": ["{python}", "-c", FAILING, "{run_directory}"]})
     outcome = deploy(Application(home, "payments"), rollback_on_failure=True)
     assert outcome.action == "rolled_back"
@@ -64,10 +64,10 @@ def test_a_rollback_says_why_the_new_version_failed(home: Home, write_spec: Writ
 def test_the_ending_of_an_earlier_launch_is_not_that_of_this_one(home: Home, write_spec: WriteSpec) -> None:
     launched(home, write_spec, FAILING)
     with pytest.raises(OperationError):
-        wait_until_ready(Application(home, "payments"), timeout_s=60)
+        wait_until_ready(Application(home, "payments"), timeout_s=240)
     launched(home, write_spec, "import sys; sys.exit('another reason')")
     with pytest.raises(OperationError) as caught:
-        wait_until_ready(Application(home, "payments"), timeout_s=60)
+        wait_until_ready(Application(home, "payments"), timeout_s=240)
     assert "its log ends with: another reason" in caught.value.message
     assert "do not exist" not in caught.value.message
 

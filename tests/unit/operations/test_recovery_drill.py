@@ -35,7 +35,7 @@ def test_what_is_not_healthy_is_not_drilled(home: Home, write_spec: WriteSpec) -
 def test_a_task_that_no_worker_of_this_installation_runs_is_not_drilled(home: Home, write_spec: WriteSpec) -> None:
     write_spec(production=False)
     deploy(Application(home, NAME))
-    wait_until_ready(Application(home, NAME), timeout_s=60)
+    wait_until_ready(Application(home, NAME), timeout_s=240)
     with pytest.raises(OperationError, match="0_1 of payments runs in a worker that this installation started"):
         recovery_drill(Application(home, NAME), task="0_1")
     assert not home.application(NAME).drills.exists()

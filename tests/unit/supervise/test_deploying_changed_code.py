@@ -70,7 +70,7 @@ def specify(write_spec: WriteSpec, code: Path) -> WriteSpec:
 def running(home: Home, specify: WriteSpec) -> Home:
     specify()
     deploy(Application(home, NAME))
-    wait_until_ready(Application(home, NAME), timeout_s=60)
+    wait_until_ready(Application(home, NAME), timeout_s=240)
     # As `millrace run` does.
     config = StreamsConfig.from_mapping({"application.id": NAME, "bootstrap.servers": "localhost:1"})
     keep_nodes(home.application(NAME).nodes, load_topology("shop_totals:build", config))
@@ -118,7 +118,7 @@ def test_changed_code_is_deployed_and_its_nodes_and_files_are_named(running: Hom
         assert not [step for step in differs if "shop_rules" in step]
     assert pid_of(running) != before
     assert code_of(running).fingerprint != fingerprint
-    wait_until_ready(Application(running, NAME), timeout_s=60)
+    wait_until_ready(Application(running, NAME), timeout_s=240)
     assert deploy(Application(running, NAME)).action == "nothing"
 
 
@@ -166,7 +166,7 @@ def test_a_restart_takes_changed_code_up_and_says_so(running: Home, code: Path) 
     outcome = reconcile(Application(running, NAME))
     assert outcome.action == "restart"
     assert "what is started now is the code as it is now" in outcome.text
-    wait_until_ready(Application(running, NAME), timeout_s=60)
+    wait_until_ready(Application(running, NAME), timeout_s=240)
     assert observe(Application(running, NAME)).note == ""
     assert deploy(Application(running, NAME)).action == "nothing"
 

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from millrace.kafka.columns import PartitionReader
 from tests.integration.kafka.columns.reading import LIMIT_S, Reading
 from tests.records import Record, produce
+from tests.waiting import PATIENCE
 
 Make = Callable[..., str]
 Open = Callable[..., Reading]
@@ -119,7 +120,7 @@ def buffered_bytes(reading: Reading) -> list[int]:
 
 def wait_until_idle(reader: PartitionReader) -> None:
     """Waits until the process takes no processor time, so that the client has fetched what it wants."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + LIMIT_S * PATIENCE
     before = time.process_time()
     while True:
         assert time.monotonic() < deadline

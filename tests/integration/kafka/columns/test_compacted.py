@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from millrace.embedded.broker import EmbeddedBroker
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.topics import TopicSpec
@@ -22,7 +20,6 @@ SETTINGS = {
 }
 
 
-@pytest.mark.timeout(600)
 def test_a_compacted_log_is_read_over_its_gaps(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path, properties={"log.cleaner.backoff.ms": "200"}) as broker:
         servers = broker.bootstrap_servers

@@ -102,7 +102,6 @@ def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(600)
 def test_a_broker_that_is_gone_is_waited_for(broker: EmbeddedBroker, open_reading: Open) -> None:
     address = broker.bootstrap_servers
     KafkaAdmin(address).create_missing([TopicSpec(name="kept", partitions=1)])
@@ -121,7 +120,6 @@ def test_a_broker_that_is_gone_is_waited_for(broker: EmbeddedBroker, open_readin
 
 
 @pytest.mark.kills
-@pytest.mark.timeout(600)
 def test_reading_goes_on_at_the_next_leader(tmp_path: Path, open_reading: Open) -> None:
     cluster = EmbeddedCluster(tmp_path)
     try:

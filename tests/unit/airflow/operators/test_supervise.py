@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +14,7 @@ from millrace.install.record import StopCause, read_record, write_record
 from millrace.launch import observe
 from millrace.operations import stop
 from millrace_airflow.operators import MillraceSuperviseOperator
+from tests.waiting import kill_process
 
 NAME = "payments"
 EVENT: dict[str, Any] = {"kind": "act", "text": "", "observation": {}}
@@ -48,11 +46,7 @@ def kill(home: Home) -> int:
     record = read_record(home.application(NAME))
     assert record is not None
     assert record.process is not None
-    os.kill(record.process.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while record.process.is_alive():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    kill_process(record.process.pid)
     return record.process.pid
 
 

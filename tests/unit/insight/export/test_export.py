@@ -61,7 +61,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def running(home: Home):
     deploy(Application(home, NAME))
-    wait_until_ready(Application(home, NAME), timeout_s=60)
+    wait_until_ready(Application(home, NAME), timeout_s=240)
     yield home
     stop(Application(home, NAME), limits=UNRESPONSIVE)
 
@@ -152,7 +152,7 @@ def test_prometheus_finds_a_driver_while_it_is_wanted_and_at_its_new_address_aft
     observe(Application(running, NAME))
     assert orjson.loads(path.read_bytes()) == expected, "a scrape that fails is how Prometheus learns of it"
     deploy(Application(running, NAME))
-    wait_until_ready(Application(running, NAME), timeout_s=60)
+    wait_until_ready(Application(running, NAME), timeout_s=240)
     again = orjson.loads(running.application(NAME).control.read_bytes())["address"]
     assert orjson.loads(path.read_bytes())[0]["targets"] == [again.removeprefix("http://")]
     stop(Application(running, NAME), limits=UNRESPONSIVE)

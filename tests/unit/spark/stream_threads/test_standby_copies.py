@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,13 +14,7 @@ from millrace.spark.stream_threads import standby_copies as module
 from millrace.spark.stream_threads.messages import Assignment, StandbyReport
 from millrace.spark.stream_threads.standby_copies import StandbyCopies
 from millrace.state.standby_copy import CopiedTask, CopyStatus, StandbyCopy
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.002)
+from tests.waiting import wait_for
 
 
 class PlayedCopy:
@@ -84,10 +77,10 @@ def world():
 
 def test_copies_are_begun_reported_and_closed_as_the_driver_says(world: World) -> None:
     world.keep("0_0", "0_1")
-    eventually(lambda: world.follows("0_0") and world.follows("0_1"))
+    wait_for(lambda: world.follows("0_0") and world.follows("0_1"))
     assert sorted(world.events) == ["asked for 0_0", "asked for 0_1"], "whoever has the directory gives it back first"
     world.keep("0_1")
-    eventually(lambda: "closed 0_0" in world.events)
+    wait_for(lambda: "closed 0_0" in world.events)
     assert [each.task for each in world.copies.reports()] == ["0_1"]
     world.copies.close()
     assert world.events[-1] == "closed 0_1"
@@ -96,7 +89,7 @@ def test_copies_are_begun_reported_and_closed_as_the_driver_says(world: World) -
 
 def test_who_asks_for_a_directory_gets_it_and_it_is_taken_back_when_the_driver_says_so_only(world: World) -> None:
     world.keep("0_0", "0_1")
-    eventually(lambda: world.follows("0_0") and world.follows("0_1"))
+    wait_for(lambda: world.follows("0_0") and world.follows("0_1"))
     world.copies.release(Path("/s/0_0"))
     assert world.events[-1] == "closed 0_0", "before it returns"
     world.now += 100
@@ -105,23 +98,23 @@ def test_who_asks_for_a_directory_gets_it_and_it_is_taken_back_when_the_driver_s
     assert world.events.count("asked for 0_0") == 1
     world.keep("0_1")
     world.keep("0_0", "0_1")
-    eventually(lambda: world.follows("0_0"))
+    wait_for(lambda: world.follows("0_0"))
     assert world.events.count("asked for 0_1") == 1, "the other one goes on"
 
 
 def test_a_copy_that_fails_says_why_and_is_begun_again_a_while_later(world: World) -> None:
     world.keep("0_0")
-    eventually(lambda: world.follows("0_0"))
+    wait_for(lambda: world.follows("0_0"))
     world.failing.set()
-    eventually(lambda: world.copies.reports() == (StandbyReport("0_0", problem="the broker is away"),))
+    wait_for(lambda: world.copies.reports() == (StandbyReport("0_0", problem="the broker is away"),))
     world.failing.clear()
     world.now += module._RETRY_S + 0.1
-    eventually(lambda: world.follows("0_0"))
+    wait_for(lambda: world.follows("0_0"))
 
 
 def test_a_copy_whose_plan_is_missing_says_so_and_the_others_follow(world: World) -> None:
     world.copies.keep([Assignment("0_0", "unknown"), Assignment("0_1", "plan")])
-    eventually(lambda: world.follows("0_1"))
+    wait_for(lambda: world.follows("0_1"))
     assert world.copies.reports()[0] == StandbyReport("0_0", problem="The plan is missing.")
 
 

@@ -63,18 +63,18 @@ def good(home: Home, write_spec: WriteSpec) -> str:
     """Hash of a specification that runs and is healthy."""
     write_spec()
     deploy(Application(home, NAME))
-    wait_until_ready(Application(home, NAME), timeout_s=60)
+    wait_until_ready(Application(home, NAME), timeout_s=240)
     return hash_of(home)
 
 
 def test_a_specification_is_good_once_it_was_healthy(home: Home, write_spec: WriteSpec) -> None:
     write_spec()
     deploy(Application(home, NAME))
-    wait_until_ready(Application(home, NAME), timeout_s=60)
+    wait_until_ready(Application(home, NAME), timeout_s=240)
     first = hash_of(home)
     write_spec(description="another one")
     deploy(Application(home, NAME))
-    wait_until_ready(Application(home, NAME), timeout_s=60)
+    wait_until_ready(Application(home, NAME), timeout_s=240)
     last, previous = last_good(home.application(NAME)), previous_good(home.application(NAME))
     assert last is not None
     assert previous is not None
@@ -85,7 +85,7 @@ def test_supervision_that_sees_it_healthy_makes_a_specification_good(home: Home,
     write_spec()
     deploy(Application(home, NAME))
     assert last_good(home.application(NAME)) is None
-    wait_until_ready(Application(home, NAME), timeout_s=60)
+    wait_until_ready(Application(home, NAME), timeout_s=240)
     home.application(NAME).last_good_spec.unlink()
     assert reconcile(Application(home, NAME)).action == "nothing"
     assert last_good(home.application(NAME)) is not None
@@ -213,7 +213,7 @@ def test_a_rollback_goes_to_the_one_before_where_the_last_good_one_runs_and_not_
 ) -> None:
     write_spec(description="healthy, and wrong")
     deploy(Application(home, NAME))
-    wait_until_ready(Application(home, NAME), timeout_s=60)
+    wait_until_ready(Application(home, NAME), timeout_s=240)
     assert rollback(Application(home, NAME), dry_run=True).dry_run
     outcome = rollback(Application(home, NAME))
     assert outcome.action == "rolled_back"
@@ -358,7 +358,7 @@ def test_a_killed_upgrade_that_is_given_up_is_begun_anew_by_supervision(
 def test_a_killed_rollback_is_carried_on(home: Home, tmp_path: Path, write_spec: WriteSpec, good: str) -> None:
     write_spec(description="healthy, and wrong")
     deploy(Application(home, NAME))
-    wait_until_ready(Application(home, NAME), timeout_s=60)
+    wait_until_ready(Application(home, NAME), timeout_s=240)
     killed_at("rollback-rollback-stop-ends", home, tmp_path, "rollback(application)")
     assert reconcile(Application(home, NAME)).action == "rolled_back"
     assert record_of(home).spec_hash == good

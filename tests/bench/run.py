@@ -114,6 +114,19 @@ def reporter() -> Report:
     return report
 
 
+def prepared_checkout(path: Path | None) -> Path | None:
+    """The path, if Millrace can run from it.
+
+    Raises:
+        typer.BadParameter: it is no checkout, or its environment is missing; the message says what to do.
+    """
+    if path is not None and not (path / ".git").exists():
+        raise typer.BadParameter(f"{path} is no checkout: make one with `git worktree add {path} COMMIT`")
+    if path is not None and not (path / ".venv" / "bin" / "python").exists():
+        raise typer.BadParameter(f"{path} has no environment: run `scripts/setup.sh` in it")
+    return path
+
+
 def main(
     kind: Annotated[Kind, typer.Option(help="What to measure.")] = Kind.THROUGHPUT,
     workload: Annotated[str, typer.Option(help="Workloads, comma-separated (throughput only).")] = "W1",
@@ -125,7 +138,9 @@ def main(
     rate: Annotated[int, typer.Option(min=1, help="Payments a second (latency only).")] = 5_000,
     seconds: Annotated[float, typer.Option(min=1, help="How long latencies are measured.")] = 60.0,
     repartition: Annotated[bool, typer.Option(help="Through a repartition topic (latency only).")] = False,
-    before: Annotated[Path | None, typer.Option(help="Also run Millrace as it is in this checkout.")] = None,
+    before: Annotated[
+        Path | None, typer.Option(callback=prepared_checkout, help="Also run Millrace as it is in this checkout.")
+    ] = None,
     bootstrap_servers: Annotated[str | None, typer.Option(help="Use this broker, not one of its own.")] = None,
     results: Annotated[Path | None, typer.Option(help="File (JSON) of the results; the page is beside it.")] = None,
 ) -> None:

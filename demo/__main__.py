@@ -31,7 +31,7 @@ from millrace.install.application import Application
 from millrace.logs import LogFormat, configure_logs
 
 DEAD_LETTERS = "payments-dead-letters"
-_CATCH_UP_LIMIT_S = 90.0
+_CATCH_UP_LIMIT_S = 300.0
 _REPORT_EVERY_S = 5.0
 
 

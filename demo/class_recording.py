@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LOWEST_PRIORITY = 19
-_END_LIMIT_S = 30.0
+_END_LIMIT_S = 120.0
 
 
 @contextmanager

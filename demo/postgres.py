@@ -18,7 +18,7 @@ import psycopg
 from millrace.embedded.broker import free_ports
 from millrace.errors import OperationError, PreflightError
 
-_START_LIMIT_S = 60.0
+_START_LIMIT_S = 300.0
 _DEBIAN = Path("/usr/lib/postgresql")
 _ACCOUNT = "postgres"
 

@@ -14,7 +14,7 @@ from apps.fraud_model import Alert, LoggedPayment
 from millrace.errors import OperationError
 from millrace.kafka.clients import base_settings, consume_available
 
-_LIMIT_S = 30.0
+_LIMIT_S = 120.0
 
 
 def reader(bootstrap_servers: str, group: str) -> Consumer:
@@ -74,7 +74,7 @@ class TopicReader:
         self._thread = threading.Thread(target=self._run, name=f"reads-{topic}", daemon=True)
         self._thread.start()
 
-    def read_to_the_end(self, *, timeout_s: float = 30.0) -> None:
+    def read_to_the_end(self, *, timeout_s: float = 120.0) -> None:
         """Waits until everything that is committed now has been read, and ends.
 
         Raises:

@@ -75,7 +75,7 @@ def shared_broker_address() -> str:
         if record is not None and record[0].is_alive():
             return record[1]
         broker = EmbeddedBroker(directory, properties=BROKER_PROPERTIES)
-        broker.start(timeout_s=180)
+        broker.start()
         write_record(broker)
         return broker.bootstrap_servers
 

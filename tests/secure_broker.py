@@ -87,7 +87,7 @@ class SecureBroker:
         allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.identity_provider.keys_endpoint}"
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv("JAVA_TOOL_OPTIONS", allowed)
-            self._broker.start(timeout_s=300)
+            self._broker.start()
         fence_transactional_ids(self.plain_servers, [f"warm-up-{number}" for number in range(12)])
         self._admin = AdminClient({"bootstrap.servers": self.plain_servers})
 

@@ -115,7 +115,7 @@ def show(name: str, took: list[Took], wall_s: float) -> None:
 def broker(directory: Path) -> Iterator[str]:
     """A broker of its own."""
     embedded = EmbeddedBroker(directory, properties=BROKER_PROPERTIES)
-    embedded.start(timeout_s=180)
+    embedded.start()
     try:
         yield embedded.bootstrap_servers
     finally:

@@ -46,7 +46,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     }
     started = EmbeddedBroker(tmp_path_factory.mktemp("broker"), properties=properties)
-    started.start(timeout_s=180)
+    started.start()
     yield started
     started.kill()
 
@@ -55,7 +55,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 def prefix(broker: EmbeddedBroker, unique: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Prefix of the test's topics, which are there; a broker that a failed test has left killed is started again."""
     if not broker.is_running():
-        broker.start(timeout_s=180)
+        broker.start()
     admin = AdminClient(base_settings(broker.bootstrap_servers))
     names = ["in", "copy", "running", "folds", "buckets", "aside", "aside-copy"]
     settings = {"copy": {"max.message.bytes": str(_LARGEST_COPY)}}

@@ -56,7 +56,7 @@ def kill_everything(world: SoakWorld, _: random.Random) -> None:
 def kill_broker(world: SoakWorld, _: random.Random) -> None:
     """Ends the broker and starts it again on its data."""
     world.broker.kill()
-    world.broker.start(timeout_s=180)
+    world.broker.start()
 
 
 def lose_disk(world: SoakWorld, _: random.Random) -> None:

@@ -64,7 +64,7 @@ class SoakWorld:
 
     def start(self) -> None:
         """Starts the broker, makes the topics, deploys the application and waits until it is ready."""
-        self.broker.start(timeout_s=180)
+        self.broker.start()
         names = ["in", *OUTPUTS, *(f"clone-{name}" for name in OUTPUTS)]
         self.admin.create_missing([TopicSpec(name=f"{self.prefix}-{name}", partitions=PARTITIONS) for name in names])
         self.write_spec(self.application, "build")

@@ -144,7 +144,7 @@ class EmbeddedBroker:
         """Returns whether the process lives. It may not answer yet, see :meth:`wait_until_ready`."""
         return self._identity is not None and self._identity.is_alive()
 
-    def start(self, *, timeout_s: float = 90, progress: Progress | None = None) -> None:
+    def start(self, *, timeout_s: float = 300, progress: Progress | None = None) -> None:
         """Starts the process and waits until it answers.
 
         The first start in a directory formats the storage. The jars are resolved if they are not there yet, which
@@ -190,7 +190,7 @@ class EmbeddedBroker:
             raise
         report(f"Kafka answers on {self.bootstrap_servers}")
 
-    def wait_until_ready(self, *, timeout_s: float = 60) -> None:
+    def wait_until_ready(self, *, timeout_s: float = 300) -> None:
         """Waits until the broker answers a metadata request.
 
         Raises:

@@ -24,7 +24,7 @@ from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 
 _TOPIC = "class-recording"
-_LIMIT_S = 60.0
+_LIMIT_S = 300.0
 
 
 def make_broker_archive(progress: Progress) -> Path:

@@ -60,7 +60,7 @@ class EmbeddedCluster:
         """``host:port`` of all nodes, for clients."""
         return ",".join(node.bootstrap_servers for node in self.nodes)
 
-    def start(self, *, timeout_s: float = 240, progress: Progress | None = None) -> None:
+    def start(self, *, timeout_s: float = 600, progress: Progress | None = None) -> None:
         """Starts all nodes at once, since none of them answers alone, and waits until all do.
 
         Args:

@@ -42,7 +42,7 @@ def start_detached(
     port: int | None = None,
     heap: str = "512m",
     properties: Mapping[str, str] | None = None,
-    timeout_s: float = 90,
+    timeout_s: float = 300,
     progress: Progress | None = None,
 ) -> BrokerStatus:
     """Starts the installation's broker and leaves it running; nothing if it runs already.

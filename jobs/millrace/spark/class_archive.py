@@ -20,7 +20,7 @@ JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 """Not the extra ones, which users set: these come before them."""
 
 CLASS_PATH = "spark.driver.extraClassPath"
-RECORDING_LIMIT_S = 300
+RECORDING_LIMIT_S = 900
 
 
 def class_archive_settings(jars: Sequence[Path]) -> dict[str, str]:

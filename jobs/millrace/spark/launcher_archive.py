@@ -17,7 +17,7 @@ from millrace.kafka.jsa_archives import Recording, archive_path, install_archive
 
 VARIABLE = "SPARK_LAUNCHER_OPTS"
 _OPTIONS = " ".join(QUICK_TO_START)
-_RECORDING_LIMIT_S = 60
+_RECORDING_LIMIT_S = 300
 
 
 def launcher_environment() -> dict[str, str]:
@@ -43,7 +43,7 @@ def make_launcher_archive(progress: Progress) -> Path:
         progress: gets a line of text where it is made.
 
     Raises:
-        OperationError: the launcher failed, or took longer than a minute.
+        OperationError: the launcher failed, or took longer than five minutes.
         PreflightError: there is no Java.
     """
     archive = launcher_archive()

@@ -224,7 +224,7 @@ class Drilled:
     def restart_broker(self) -> None:
         """Kills the broker and starts it on its data."""
         self.broker.kill()
-        self.broker.start(timeout_s=180)
+        self.broker.start()
 
     def remove_checkpoints(self) -> None:
         """Removes the checkpoint directories of all queries."""

@@ -21,7 +21,7 @@ from tests.waiting import eventually
 def test_a_transaction_goes_on_when_the_leader_of_its_partition_is_killed(tmp_path: Path) -> None:
     cluster = EmbeddedCluster(tmp_path)
     try:
-        cluster.start(timeout_s=240)
+        cluster.start()
         started = [node.identity.pid for node in cluster.nodes if node.identity is not None]
         assert len(started) == 3
         admin = KafkaAdmin(cluster.bootstrap_servers, timeout_s=30)

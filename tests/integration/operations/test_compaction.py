@@ -35,7 +35,7 @@ def cleaning_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedd
     """A broker of its own: the shared one's cleaner never runs."""
     properties = {"log.cleaner.backoff.ms": "500", "log.retention.ms": "-1"}
     broker = EmbeddedBroker(tmp_path_factory.mktemp("broker"), properties=properties)
-    broker.start(timeout_s=240)
+    broker.start()
     yield broker
     broker.kill()
 

@@ -58,7 +58,7 @@ class SparkCluster:
         """URL for ``launcher.master``."""
         return f"spark://{_HOST}:{self._port}"
 
-    def start(self, *, timeout_s: float = 60.0) -> None:
+    def start(self, *, timeout_s: float = 300.0) -> None:
         """Starts everything and returns when all workers are registered.
 
         Raises:
@@ -74,7 +74,7 @@ class SparkCluster:
             self.stop()
             raise
 
-    def add_worker(self, *, timeout_s: float = 60.0) -> None:
+    def add_worker(self, *, timeout_s: float = 300.0) -> None:
         """Starts one more worker and returns when it is registered.
 
         Raises:

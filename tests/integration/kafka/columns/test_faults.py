@@ -123,7 +123,7 @@ def test_a_broker_that_is_gone_is_waited_for(broker: EmbeddedBroker, open_readin
 def test_reading_goes_on_at_the_next_leader(tmp_path: Path, open_reading: Open) -> None:
     cluster = EmbeddedCluster(tmp_path)
     try:
-        cluster.start(timeout_s=240)
+        cluster.start()
         admin = KafkaAdmin(cluster.bootstrap_servers, timeout_s=30)
         admin.create_missing([TopicSpec(name="kept", partitions=1)])
         servers = cluster.bootstrap_servers

@@ -44,7 +44,7 @@ def make_class_archive(progress: Progress) -> Path:
         progress: gets a line of text for each step.
 
     Raises:
-        OperationError: the query failed, or took longer than five minutes.
+        OperationError: the query failed, or took longer than fifteen minutes.
         PreflightError: Java or the jars are missing.
     """
     jars = resolve_jars(SPARK_KAFKA_JARS, progress=progress)

@@ -145,6 +145,10 @@ class OperationError(MillraceError):
     """An operation (deploy, stop, reconcile, ...) could not reach its goal."""
 
 
+class OpenTransactionError(OperationError):
+    """Committed offsets are not known, since a transaction that carries some has not ended in time."""
+
+
 PASS_THROUGH_USER_CODE = (
     StateError,
     PreflightError,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from millrace.errors import (
+    BrokerUnavailableError,
     ConfigurationError,
     DriverFencedError,
     OffsetOutOfRangeError,
@@ -41,7 +43,7 @@ class RestartPolicy:
         initial_s: wait before the first restart, seconds.
         multiplier: each further wait is that many times the one before.
         limit_s: longest wait, seconds.
-        max_attempts: restarts without progress before giving up.
+        max_attempts: restarts without progress before giving up; those for want of a broker do not count.
     """
 
     initial_s: float = 1.0
@@ -71,18 +73,24 @@ class Restart:
     history: RestartHistory
 
 
-def next_restart(history: RestartHistory, batches: int, policy: RestartPolicy) -> Restart | None:
+def next_restart(
+    history: RestartHistory, batches: int, policy: RestartPolicy, *, broker_is_away: bool = False
+) -> Restart | None:
     """Returns the restart of a query that has just failed.
 
     Args:
         history: as of its death before, or a new one.
         batches: batches the query has finished since the driver started; more than at its last death is progress.
         policy: waits and limit.
+        broker_is_away: whether it failed since no broker answered: it is started again until one does, however often,
+            as clients of Kafka go on asking.
 
     Returns:
         When to start it again, or ``None``: the attempts without progress are used up.
     """
     attempts = 0 if batches > history.batches else history.attempts
+    if broker_is_away:
+        return Restart(wait_s=policy.initial_s, history=RestartHistory(attempts=attempts, batches=batches))
     if attempts >= policy.max_attempts:
         return None
     wait_s = min(policy.limit_s, policy.initial_s * policy.multiplier**attempts)
@@ -91,10 +99,24 @@ def next_restart(history: RestartHistory, batches: int, policy: RestartPolicy) -
 
 def permanent_cause(error: BaseException | None) -> BaseException | None:
     """Returns the first error in the chain of causes that a restart would only repeat; ``None`` if there is none."""
+    return next(
+        (
+            each
+            for each in _chain(error)
+            if isinstance(each, NEVER_RETRIED) and not isinstance(each, StateDirectoryLockedError)
+        ),
+        None,
+    )
+
+
+def is_broker_away(error: BaseException | None) -> bool:
+    """Returns whether the chain of causes says that no broker answered."""
+    return any(isinstance(each, BrokerUnavailableError) for each in _chain(error))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, NEVER_RETRIED) and not isinstance(error, StateDirectoryLockedError):
-            return error
+        yield error
         error = error.__cause__ or error.__context__
-    return None

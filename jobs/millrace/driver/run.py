@@ -203,7 +203,7 @@ class _Run:
             )
 
     def _fence_tasks(self, tasks: Sequence[str]) -> None:
-        """Fences tasks whose stream thread is gone, by taking over their transactional ids."""
+        """Fences tasks that no process runs any more, by taking over their transactional ids."""
         # A driver that slept would take its successor's ids back.
         self._driver.confirm_newest()
         specs = [query.plan.task_spec(number) for query in self._queries for number in range(query.plan.tasks)]
@@ -226,6 +226,7 @@ class _Run:
         hooks = QueryHooks(
             before_batch=self._driver.before_batch,
             before_purge=self._driver.confirm_newest,
+            fence=self._fence_tasks,
             on_fenced=self._driver.fail,
             on_statistics=self._statistics_reported,
             on_batch=self._metrics.observe_batch,

@@ -10,7 +10,7 @@ import structlog
 
 from millrace.driver.query import Query, cause_of_death, is_alive
 from millrace.driver.reasons import reason_of
-from millrace.driver.restarts import RestartHistory, RestartPolicy, next_restart, permanent_cause
+from millrace.driver.restarts import RestartHistory, RestartPolicy, is_broker_away, next_restart, permanent_cause
 from millrace.errors import MillraceError, OperationError
 
 log = structlog.get_logger(__name__)
@@ -143,7 +143,7 @@ class QuerySupervisor:
         if isinstance(cause, MillraceError):
             raise cause
         history = self._histories.get(query.name, _UNTOUCHED)
-        restart = next_restart(history, query.progress.batches, self._policy)
+        restart = next_restart(history, query.progress.batches, self._policy, broker_is_away=is_broker_away(error))
         what = reason_of(error) if error is not None else "it ended without an error"
         if restart is None:
             raise OperationError(
@@ -153,7 +153,7 @@ class QuerySupervisor:
         self._histories[query.name] = restart.history
         self._due[query.name] = self._clock() + restart.wait_s
         self._causes[query.name] = what
-        self._on_restart(query.sub_topology, restart.history.attempts)
+        self._on_restart(query.sub_topology, max(1, restart.history.attempts))
         log.warning(
             "query failed",
             query=query.name,

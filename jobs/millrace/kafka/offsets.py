@@ -21,7 +21,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import OffsetSpec
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential_jitter
 
-from millrace.errors import BrokerUnavailableError, OperationError
+from millrace.errors import BrokerUnavailableError, OpenTransactionError
 from millrace.kafka.admin import COORDINATOR_MOVES, KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error
 from millrace.topology.topic_partition import TopicPartition
@@ -81,7 +81,7 @@ def committed_offsets(
         The partitions that have one; those without are left out, no sentinel stands for them.
 
     Raises:
-        OperationError: a transaction with offsets stayed open for longer than the time limit.
+        OpenTransactionError: a transaction with offsets stayed open for longer than the time limit.
         BrokerUnavailableError, PreflightError: see :class:`KafkaAdmin`.
     """
     wanted = admin.all_partitions() if partitions is None else sorted(partitions)
@@ -176,8 +176,8 @@ def _metadata(position: ClientTopicPartition) -> str:
         return error.object[: error.start].decode()
 
 
-def _transaction_stays_open(admin: KafkaAdmin, group: str) -> OperationError:
-    return OperationError(
+def _transaction_stays_open(admin: KafkaAdmin, group: str) -> OpenTransactionError:
+    return OpenTransactionError(
         f"A transaction with offsets of group {group} was still open after {admin.timeout_s:g} s.",
         remedy="wait until it is committed or timed out; fencing its transactional id ends it at once",
     )

@@ -16,18 +16,24 @@ from millrace.topology.topic_partition import TopicPartition
 _log = structlog.get_logger(__name__)
 
 
-def read_committed(admin: KafkaAdmin, plan: QueryPlan) -> dict[TopicPartition, int]:
+def read_committed(admin: KafkaAdmin, plan: QueryPlan, *, stable: bool = True) -> dict[TopicPartition, int]:
     """Returns the committed offset of each input partition of a sub-topology.
+
+    Args:
+        admin: an administrator of the cluster.
+        plan: what the query runs.
+        stable: wait while a transaction is open that carries offsets.
 
     Raises:
         StateError: a partition has none.
+        OpenTransactionError: a transaction with offsets stayed open.
         MillraceError: the broker could not be asked.
     """
     config = plan.config
     topic_partitions = [
         topic_partition for partition in range(plan.tasks) for topic_partition in plan.inputs_of(partition)
     ]
-    found = committed_offsets(admin, config.application_id, topic_partitions)
+    found = committed_offsets(admin, config.application_id, topic_partitions, stable=stable)
     missing = [topic_partition for topic_partition in topic_partitions if topic_partition not in found]
     if missing:
         raise StateError(

@@ -174,6 +174,16 @@ def test_a_query_that_never_gets_on_ends_the_application_with_its_last_error(
     assert running.publisher.states[-2:] == [S.PENDING_ERROR, S.ERROR]
 
 
+def test_a_query_is_started_again_until_a_broker_answers(make_driver: Make, make_query: Make) -> None:
+    query = make_query()
+    query.start_errors = [BrokerUnavailableError("No broker answered.") for _ in range(9)]
+    running = make_driver(query).start()
+    running.wait_for(S.RUNNING)
+    assert query.starts == 10
+    running.driver.stop("enough")
+    assert running.end() is ExitCode.STOPPED
+
+
 def test_an_error_that_a_restart_would_repeat_ends_the_application_at_once(make_driver: Make, make_query: Make) -> None:
     query, other = make_query(0), make_query(1)
     running = make_driver(query, other).start()

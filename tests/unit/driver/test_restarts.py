@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.driver.restarts import RestartHistory, RestartPolicy, next_restart, permanent_cause
+from millrace.driver.restarts import RestartHistory, RestartPolicy, is_broker_away, next_restart, permanent_cause
 from millrace.errors import (
     BrokerUnavailableError,
     InvalidTimestampError,
@@ -65,7 +65,26 @@ def test_what_the_broker_refuses_for_good_is_permanent(kind: type[RecordRefusedE
     assert permanent_cause(outer) is error
 
 
+def test_restarts_for_want_of_a_broker_have_no_end_and_use_up_no_attempt() -> None:
+    history = RestartHistory(attempts=POLICY.max_attempts - 1)
+    for _ in range(20):
+        restart = next_restart(history, 0, POLICY, broker_is_away=True)
+        assert restart is not None
+        assert restart.wait_s == POLICY.initial_s, "a broker that is back is found at once"
+        history = restart.history
+    assert next_restart(history, 0, POLICY) is not None, "the last attempt is left for what else fails"
+
+
+def test_that_no_broker_answered_is_found_in_the_chain_of_causes() -> None:
+    outer = RuntimeError("query terminated")
+    assert not is_broker_away(outer)
+    outer.__cause__ = BrokerUnavailableError("x")
+    assert is_broker_away(outer)
+    assert not is_broker_away(None)
+
+
 def test_a_circle_of_causes_ends() -> None:
     one, two = ValueError(), ValueError()
     one.__cause__, two.__cause__ = two, one
+    assert not is_broker_away(one)
     assert permanent_cause(one) is None

@@ -12,7 +12,7 @@ import structlog
 
 from millrace.driver.stream_threads.pause_lock import PauseLock
 from millrace.driver.stream_threads.threads import StreamThreads, statistics_of_report
-from millrace.errors import DriverFencedError, MillraceError
+from millrace.errors import BrokerUnavailableError, DriverFencedError, MillraceError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.metrics import Phase
 from millrace.spark.plan import QueryPlan, SubTopologyQuery
@@ -108,7 +108,8 @@ class StreamThreadsQuery(SubTopologyQuery):
             self._plan = self._hooks.replan(self.sub_topology)
             self._encoded_plan = self._plan.to_bytes()
             self._has_new_partitions = False
-        positions = read_committed(self._admin, self._plan)
+        # A task that could not end its transaction while brokers were away ends it as soon as it is opened, not before.
+        positions = read_committed(self._admin, self._plan, stable=False)
         with self._guard:
             self._failure = None
             self._started = True
@@ -289,7 +290,12 @@ class StreamThreadsQuery(SubTopologyQuery):
     # Topics
 
     def _check_partitions(self) -> None:
-        found = self._admin.describe_topics(self._plan.topics)
+        try:
+            found = self._admin.describe_topics(self._plan.topics)
+        except BrokerUnavailableError as error:
+            # Tasks that have no broker say so themselves, and go on where the loss of one does not concern them.
+            self._log.warning("new partitions not looked for", problem=error.message)
+            return
         new = [
             (name, number)
             for name, topic in sorted(found.items())

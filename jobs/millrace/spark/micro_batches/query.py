@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from millrace.config import ProcessingEngine
 from millrace.errors import (
     DriverFencedError,
+    OpenTransactionError,
 )
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import end_offsets
@@ -138,7 +139,7 @@ class SparkQuery(SubTopologyQuery):
         self._committed_at = {}
         self._punctuations.clear()
         self._run_name = f"{self._plan.run_id}-{time.time_ns()}"
-        self._committed = read_committed(self._admin, self._plan)
+        self._committed = self._read_committed()
         self._ends = dict(self._committed)
         self._know_ends()
         self._restoring.clear()
@@ -153,6 +154,15 @@ class SparkQuery(SubTopologyQuery):
         interval = f"{self._plan.config.commit_interval_ms_of(ProcessingEngine.MICRO_BATCHES)} milliseconds"
         self._run.start(frame.writeStream.trigger(processingTime=interval).foreachBatch(self._on_batch))
         self._log.info("query started", offsets=readable(self._committed))
+
+    def _read_committed(self) -> dict[TopicPartition, int]:
+        try:
+            return read_committed(self._admin, self._plan)
+        except OpenTransactionError as error:
+            # A task could not end it while brokers were away, and opens it again only after this.
+            self._log.warning("open transactions are ended", problem=error.message)
+            self._hooks.fence(self._task_names())
+            return read_committed(self._admin, self._plan)
 
     def request_stop(self) -> None:
         """Makes all further callbacks return at once."""

@@ -12,7 +12,14 @@ from millrace.driver.stream_threads import query as query_module
 from millrace.driver.stream_threads.query import StreamThreadsQuery
 from millrace.driver.stream_threads.threads import StreamThreads
 from millrace.dsl import Consumed, Produced, StreamsBuilder
-from millrace.errors import DriverFencedError, ProcessingError, TransactionAbortedError
+from millrace.errors import (
+    BrokerUnavailableError,
+    DriverFencedError,
+    OperationError,
+    ProcessingError,
+    TransactionAbortedError,
+)
+from millrace.kafka.topics import TopicDescription
 from millrace.metrics import Phase, TaskStatistics
 from millrace.serdes import StringSerde
 from millrace.spark.plan import QueryPlan
@@ -68,6 +75,9 @@ class PlayedThreads:
     def abandon(self, error: DriverFencedError) -> None:
         self.journal.append("abandon")
 
+    def tick(self) -> None:
+        self.journal.append("tick")
+
 
 class World:
     """A query over a topic of two partitions."""
@@ -94,7 +104,7 @@ class World:
             on_fenced=self.fences.append,
         )
         self.query = StreamThreadsQuery(cast(StreamThreads, self.threads), plan, hooks)
-        monkeypatch.setattr(query_module, "read_committed", lambda _admin, _plan: dict(COMMITTED))
+        monkeypatch.setattr(query_module, "read_committed", lambda _admin, _plan, **_: dict(COMMITTED))
 
     def report(self, task: str = "0_0", **values: Any) -> None:
         """A thread reports of a task."""
@@ -221,3 +231,24 @@ def test_an_abandoned_query_starts_nothing(world: World) -> None:
     with pytest.raises(DriverFencedError):
         world.query.start()
     assert world.threads.journal == ["abandon"]
+
+
+def test_tasks_go_on_while_new_partitions_cannot_be_looked_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss of one broker of three ended all threads of an application."""
+    monkeypatch.setattr(query_module, "NEW_PARTITIONS_S", 0.0)
+    asked = []
+
+    def describe(topics: Collection[str]) -> Mapping[str, TopicDescription]:
+        asked.append(set(topics))
+        if len(asked) == 1:
+            raise BrokerUnavailableError("No broker answered.")
+        return {"in": TopicDescription(name="in", topic_id="t", partitions=3, replication_factor=1)}
+
+    monkeypatch.setattr(world.query._admin, "describe_topics", describe)
+    world.query.start()
+    world.query.tick()
+    assert world.query.is_active
+    assert "stop" not in world.threads.journal
+    with pytest.raises(OperationError, match="new partitions"):
+        world.query.tick()
+    assert asked == [{"in"}] * 2

@@ -9,12 +9,16 @@ from typing import Any
 
 import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay
 
 from apps.fraud_model import Alert, LoggedPayment
-from millrace.errors import OperationError
+from millrace.errors import BrokerUnavailableError, OperationError
+from millrace.kafka import offsets
+from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, consume_available
 
 _LIMIT_S = 120.0
+_ANSWER_LIMIT_S = 10.0
 
 
 def reader(bootstrap_servers: str, group: str) -> Consumer:
@@ -33,26 +37,31 @@ def reader(bootstrap_servers: str, group: str) -> Consumer:
 
 def end_offsets(bootstrap_servers: str, topic: str) -> dict[int, int]:
     """The last stable offset of each partition."""
-    consumer = reader(bootstrap_servers, "demo-end-offsets")
-    try:
-        partitions = consumer.list_topics(topic, timeout=_LIMIT_S).topics[topic].partitions
-        return {
-            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_LIMIT_S, cached=False)[1]
-            for number in partitions
-        }
-    finally:
-        consumer.close()
+    return _asked(lambda admin: offsets.end_offsets(admin, _partitions(admin, topic)), bootstrap_servers)
 
 
 def committed_offsets(bootstrap_servers: str, group: str, topic: str) -> dict[int, int]:
     """The committed offset of each partition; 0 where there is none."""
-    consumer = reader(bootstrap_servers, group)
-    try:
-        partitions = consumer.list_topics(topic, timeout=_LIMIT_S).topics[topic].partitions
-        answers = consumer.committed([TopicPartition(topic, number) for number in partitions], timeout=_LIMIT_S)
-        return {answer.partition: max(answer.offset, 0) for answer in answers}
-    finally:
-        consumer.close()
+
+    def ask(admin: KafkaAdmin) -> dict[tuple[str, int], int]:
+        partitions = _partitions(admin, topic)
+        found = offsets.committed_offsets(admin, group, partitions)
+        return {each: found[each].offset if each in found else 0 for each in partitions}
+
+    return _asked(ask, bootstrap_servers)
+
+
+def _partitions(admin: KafkaAdmin, topic: str) -> list[tuple[str, int]]:
+    return admin.describe_topics([topic])[topic].topic_partitions
+
+
+def _asked(ask: Callable[[KafkaAdmin], Mapping[tuple[str, int], int]], bootstrap_servers: str) -> dict[int, int]:
+    """Offsets by partition; a broker that was lost while it was asked is not asked again."""
+    attempts = Retrying(
+        retry=retry_if_exception_type(BrokerUnavailableError), stop=stop_after_delay(_LIMIT_S), reraise=True
+    )
+    found = attempts(ask, KafkaAdmin(bootstrap_servers, timeout_s=_ANSWER_LIMIT_S))
+    return {partition: offset for (_, partition), offset in found.items()}
 
 
 class TopicReader:

@@ -38,6 +38,8 @@ _WITHOUT_LEADER = frozenset({
     KafkaError._UNKNOWN_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    # A leader that is new does not know yet how far the log is committed.
+    KafkaError.OFFSET_NOT_AVAILABLE,
     # What this client remembers of the leader is from before the broker's restart.
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,

@@ -41,10 +41,15 @@ from millrace.kafka.refusals import (
     identities,
     is_permanent_refusal,
 )
+from millrace.kafka.timed_calls import NeverReturnedError, TimedCalls
 from millrace.metrics import TransactionOutcome
 
 Offsets = Mapping[tuple[str, int], tuple[int, str]]
 """``(topic, partition) -> (next offset to read, metadata text)``."""
+
+OVERDUE_S = 15.0
+"""How much longer than its limit a call of the client may take before it is taken for one that never returns, seconds:
+adding offsets to a transaction was seen to take 16 s instead of 5."""
 
 _CALL_LIMIT_S = 5.0
 _CONNECT_LIMIT_S = 1.0
@@ -75,8 +80,9 @@ class TaskProducer:
         topic_limits: what topics take, for the check before a record is handed on; topics that are missing have the
             broker's default size.
         isolates: whether each record is sent and reported by itself, so that a refusal names it. Slow.
-        timeout_s: longest time that one call of this class may take, seconds. Adding offsets to a transaction takes
-            longer while the group's coordinator is away: librdkafka waits for it (issue 5456).
+        timeout_s: longest time that one call of this class may take, seconds. Adding offsets to a transaction takes up
+            to 20 s longer while the group's coordinator is away: librdkafka waits for it (issue 5456), in some cases
+            for ever.
         on_transaction_end: called once with the outcome of each transaction. One whose commit got no answer has none:
             the committed offsets tell the next producer. Never called without a transactional id.
         client: makes the client of librdkafka; for tests.
@@ -117,6 +123,7 @@ class TaskProducer:
         self._refused: dict[RecordIdentity, KafkaError] = {}
         self._begun_at: float | None = None
         self._committing = False
+        self._calls = TimedCalls(f"transactions-of-{transactional_id}")
 
     @property
     def is_usable(self) -> bool:
@@ -392,6 +399,7 @@ class TaskProducer:
 
     def _discard(self, outcome: TransactionOutcome | None = TransactionOutcome.ABORTED) -> None:
         self._client = None
+        self._calls.close()
         self._end_transaction(outcome)
         self._committer.close()
 
@@ -437,8 +445,16 @@ class TaskProducer:
             stop=stop_after_delay(self._timeout_s),
             wait=wait_exponential_jitter(multiplier=0.02, max=1.0, jitter=0.02),
         )
+        limit_s = min(_CALL_LIMIT_S, self._timeout_s)
         try:
-            attempts(call, min(_CALL_LIMIT_S, self._timeout_s))
+            attempts(lambda: self._calls.call(partial(call, limit_s), limit_s + OVERDUE_S))
+        except NeverReturnedError:
+            # Whoever opens the next producer takes the transactional id over from the client that hangs.
+            self._discard(None if self._committing else TransactionOutcome.ABORTED)
+            raise BrokerUnavailableError(
+                f"{self} was {doing}, and the client library did not return within {limit_s + OVERDUE_S:g} s.",
+                remedy="see that the broker at " + self._bootstrap_servers + " is up; the task starts again by itself",
+            ) from None
         except RetryError as error:
             last = error.last_attempt.exception()
             assert isinstance(last, KafkaException)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from millrace.errors import (
     TaskMigratedError,
     TransactionAbortedError,
 )
+from millrace.kafka import producer as producer_module
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.record_limits import TopicLimits
 from millrace.kafka.refusals import RecordsRefusedError
@@ -174,6 +176,53 @@ def test_offsets_that_could_not_be_added_are_never_left_out_of_a_commit() -> Non
         _batch(producer, [b"a"])
     assert "commit" not in client.calls
     assert not producer.is_usable
+
+
+@pytest.mark.parametrize(
+    ("call", "outcomes"), [("init", []), ("send_offsets", [TransactionOutcome.ABORTED]), ("commit", [])]
+)
+def test_a_call_that_never_returns_is_given_up_with_its_client(
+    monkeypatch: pytest.MonkeyPatch, call: str, outcomes: list[TransactionOutcome]
+) -> None:
+    """librdkafka, when a broker is lost between two requests; whether a commit took place is not known then."""
+    monkeypatch.setattr(producer_module, "OVERDUE_S", 0.1)
+    client, returns = FakeClient(), threading.Event()
+    seen: list[TransactionOutcome] = []
+
+    def hang() -> BaseException:
+        returns.wait()
+        return needs_abort()
+
+    client.faults[call] = [hang]
+    producer = _producer(client, timeout_s=0.1, on_transaction_end=seen.append)
+    try:
+        with pytest.raises(BrokerUnavailableError, match=r"did not return within 0\.2 s"):
+            _init_and_batch(producer)
+        assert not producer.is_usable
+        producer.close()
+        assert client.calls[-1] == call, "nothing more is asked of a client that hangs"
+        assert seen == outcomes
+    finally:
+        returns.set()
+
+
+def _init_and_batch(producer: TaskProducer) -> None:
+    producer.init()
+    _batch(producer, [b"a"])
+
+
+def test_the_thread_of_a_producers_calls_ends_with_it() -> None:
+    before = set(threading.enumerate())
+    closed, forgotten = _producer(FakeClient()), _producer(FakeClient())
+    _init_and_batch(closed)
+    _init_and_batch(forgotten)
+    started = set(threading.enumerate()) - before
+    assert [thread.name for thread in started] == ["transactions-of-app-0_0"] * 2
+    closed.close()
+    del forgotten
+    for thread in started:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_a_fence_after_the_transaction_timeout_is_the_timeout() -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay
 
 from apps.fraud_model import Alert, LoggedPayment
-from millrace.errors import BrokerUnavailableError, OperationError
+from millrace.errors import BrokerUnavailableError, OpenTransactionError, OperationError
 from millrace.kafka import offsets
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, consume_available
@@ -56,9 +56,11 @@ def _partitions(admin: KafkaAdmin, topic: str) -> list[tuple[str, int]]:
 
 
 def _asked(ask: Callable[[KafkaAdmin], Mapping[tuple[str, int], int]], bootstrap_servers: str) -> dict[int, int]:
-    """Offsets by partition; a broker that was lost while it was asked is not asked again."""
+    """Offsets by partition; asked again where a broker was lost meanwhile, or has left a transaction open."""
     attempts = Retrying(
-        retry=retry_if_exception_type(BrokerUnavailableError), stop=stop_after_delay(_LIMIT_S), reraise=True
+        retry=retry_if_exception_type((BrokerUnavailableError, OpenTransactionError)),
+        stop=stop_after_delay(_LIMIT_S),
+        reraise=True,
     )
     found = attempts(ask, KafkaAdmin(bootstrap_servers, timeout_s=_ANSWER_LIMIT_S))
     return {partition: offset for (_, partition), offset in found.items()}

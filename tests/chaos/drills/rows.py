@@ -53,7 +53,7 @@ ROWS = (
         "broker-restart",
         "The broker restarts",
         "`kill -9` of the only broker, and a start on its data",
-        "batches fail and are tried again; queries that die start again with growing waits",
+        "batches fail and are tried again; queries that die are started again until a broker answers",
     ),
     Row(
         "broker-unreachable",

@@ -107,6 +107,7 @@ if TYPE_CHECKING:
         MissingMethodError,
         OffsetOutOfRangeError,
         OffsetsMovedError,
+        OpenTransactionError,
         OperationError,
         PreflightError,
         ProcessingError,
@@ -233,6 +234,7 @@ __all__ = [
     "Named",
     "OffsetOutOfRangeError",
     "OffsetsMovedError",
+    "OpenTransactionError",
     "OperationError",
     "PreflightError",
     "Printed",
@@ -360,10 +362,10 @@ _MODULES = {
     "millrace.errors": (
         "ArgumentError BrokerUnavailableError BufferFullError ConfigurationError DriverFencedError "
         "InvalidTimestampError MillraceError MissingMethodError OffsetOutOfRangeError OffsetsMovedError "
-        "OperationError PreflightError ProcessingError QueryError RecordRefusedError RecordTooLargeError "
-        "SchemaRegistryUnavailableError SerializationError StateCorruptedError StateDirectoryLockedError "
-        "StateError StateWriteError TaskMigratedError TopicRefusedError TopologyError TransactionAbortedError "
-        "UnknownTopicError"
+        "OpenTransactionError OperationError PreflightError ProcessingError QueryError RecordRefusedError "
+        "RecordTooLargeError SchemaRegistryUnavailableError SerializationError StateCorruptedError "
+        "StateDirectoryLockedError StateError StateWriteError TaskMigratedError TopicRefusedError TopologyError "
+        "TransactionAbortedError UnknownTopicError"
     ),
     "millrace.handlers": (
         "ConsumerRecord ErrorHandlerContext ProcessedRecord ProducerRecord Response Result "

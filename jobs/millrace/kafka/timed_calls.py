@@ -39,7 +39,7 @@ class TimedCalls:
         if self._jobs is None:
             self._jobs = queue.SimpleQueue()
             weakref.finalize(self, self._jobs.put, None)
-            # Nobody waits for one that hangs, not even the end of the process.
+            # One that hangs must not keep the process from ending.
             threading.Thread(target=_run, args=(self._jobs,), name=self._name, daemon=True).start()
         ended: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         self._jobs.put((function, ended))
@@ -52,7 +52,7 @@ class TimedCalls:
             raise error
 
     def close(self) -> None:
-        """Ends the thread, unless it hangs, as it does where nobody has this object any more. Idempotent."""
+        """Ends the thread, unless it hangs, as the last reference to this object does. Idempotent."""
         if self._jobs is not None:
             self._jobs.put(None)
             self._jobs = None

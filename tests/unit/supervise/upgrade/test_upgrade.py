@@ -199,7 +199,7 @@ def test_a_dry_run_prints_the_steps_and_the_way_back(home: Home, write_spec: Wri
     assert plan.steps[-7:] == (
         f"Stop what runs of {NAME}.",
         f"Launch it with specification {new}.",
-        "Wait until it is healthy, up to 180 s after its launch.",
+        "Wait until it is healthy, up to 600 s after its launch.",
         f"If it is not: Stop what runs of {NAME}, and have supervision leave {new} alone from then on.",
         f"If it is not: Launch it with specification {good}.",
         "If it is not: Wait until it is healthy.",

@@ -9,6 +9,7 @@ import pytest
 from demo import topics
 from demo.topics import committed_offsets, end_offsets
 from millrace.errors import BrokerUnavailableError, OpenTransactionError
+from millrace.kafka import offsets
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import CommittedOffset
 from millrace.kafka.topics import TopicDescription
@@ -32,7 +33,7 @@ def test_they_are_asked_for_again_where_a_broker_is_lost_meanwhile(monkeypatch: 
             raise fails.pop()
         return {("in", 1): CommittedOffset(7)}
 
-    monkeypatch.setattr(topics.offsets, "committed_offsets", committed)
+    monkeypatch.setattr(offsets, "committed_offsets", committed)
     assert committed_offsets("localhost:1", "app", "in") == {0: 0, 1: 7}
     assert fails == []
 
@@ -44,6 +45,6 @@ def test_in_the_end_the_error_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def ends(_admin: KafkaAdmin, _partitions: Partitions) -> Mapping[tuple[str, int], int]:
         raise BrokerUnavailableError("No broker answered.")
 
-    monkeypatch.setattr(topics.offsets, "end_offsets", ends)
+    monkeypatch.setattr(offsets, "end_offsets", ends)
     with pytest.raises(BrokerUnavailableError, match="No broker answered"):
         end_offsets("localhost:1", "in")

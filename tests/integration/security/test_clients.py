@@ -27,6 +27,7 @@ from millrace.state.changelog_reader import BrokerChangelogReader
 from tests.application import SEARCH_PATH
 from tests.integration.security.granting import everything
 from tests.secure_broker import SecureBroker
+from tests.waiting import eventually, wait_for
 
 PASSWORD = 'with "quotes" and \\ é'
 
@@ -59,11 +60,12 @@ def test_a_login_reaches_every_client(secure_broker: SecureBroker, login: dict[s
         unique, 0, bootstrap_servers=connection.bootstrap_servers, settings=connection.consumer
     )
     reader.start(0)
-    read = [value for columns in reader.read() for value in columns.values.to_pylist()]
+    # A commit is acknowledged before its marker is in the log.
+    read = wait_for(lambda: [value for columns in reader.read() for value in columns.values.to_pylist()])
     reader.close()
     assert read == [b"v"]
     assert committed_offsets(admin, unique)[unique, 0].offset == 7
-    assert end_offsets(admin, [(unique, 0)]) == {(unique, 0): 2}
+    eventually(lambda: end_offsets(admin, [(unique, 0)]), {(unique, 0): 2})
     # Those are asked by the broker's own tools, Java processes.
     assert list_transactions(connection.bootstrap_servers, settings=admin.settings)[unique] == "CompleteCommit"
     assert log_bytes(connection.bootstrap_servers, [unique], settings=admin.settings)[unique, 0] > 0

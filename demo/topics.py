@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 from confluent_kafka import Consumer, Message, TopicPartition
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from apps.fraud_model import Alert, LoggedPayment
 from millrace.errors import BrokerUnavailableError, OpenTransactionError, OperationError
@@ -19,6 +19,7 @@ from millrace.kafka.clients import base_settings, consume_available
 
 _LIMIT_S = 120.0
 _ANSWER_LIMIT_S = 10.0
+_AGAIN_S = 0.2
 
 
 def reader(bootstrap_servers: str, group: str) -> Consumer:
@@ -60,6 +61,7 @@ def _asked(ask: Callable[[KafkaAdmin], Mapping[tuple[str, int], int]], bootstrap
     attempts = Retrying(
         retry=retry_if_exception_type((BrokerUnavailableError, OpenTransactionError)),
         stop=stop_after_delay(_LIMIT_S),
+        wait=wait_fixed(_AGAIN_S),
         reraise=True,
     )
     found = attempts(ask, KafkaAdmin(bootstrap_servers, timeout_s=_ANSWER_LIMIT_S))

@@ -119,4 +119,5 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or error.__context__
+        # `raise ... from None` says that what was handled is not the cause.
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

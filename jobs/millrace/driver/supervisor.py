@@ -153,6 +153,7 @@ class QuerySupervisor:
         self._histories[query.name] = restart.history
         self._due[query.name] = self._clock() + restart.wait_s
         self._causes[query.name] = what
+        # One for want of a broker uses up no attempt, and is a restart all the same.
         self._on_restart(query.sub_topology, max(1, restart.history.attempts))
         log.warning(
             "query failed",

@@ -450,24 +450,27 @@ class TaskProducer:
             attempts(lambda: self._calls.call(partial(call, limit_s), limit_s + OVERDUE_S))
         except NeverReturnedError:
             # Whoever opens the next producer takes the transactional id over from the client that hangs.
-            self._discard(None if self._committing else TransactionOutcome.ABORTED)
-            raise BrokerUnavailableError(
-                f"{self} was {doing}, and the client library did not return within {limit_s + OVERDUE_S:g} s.",
-                remedy="see that the broker at " + self._bootstrap_servers + " is up; the task starts again by itself",
+            raise self._given_up(
+                f"{doing}, and the client library did not return within {limit_s + OVERDUE_S:g} s"
             ) from None
         except RetryError as error:
             last = error.last_attempt.exception()
             assert isinstance(last, KafkaException)
             self._open_client().poll(0)
-            self._discard(None if self._committing else TransactionOutcome.ABORTED)
+            given_up = self._given_up(f"{doing} for {self._timeout_s:g} s without success: {kafka_error(last).str()}")
             if self._refusal is not None:
                 raise self._translated(self._refusal, doing) from last
-            raise BrokerUnavailableError(
-                f"{self} was {doing} for {self._timeout_s:g} s without success: {kafka_error(last).str()}.",
-                remedy="see that the broker at " + self._bootstrap_servers + " is up; the task starts again by itself",
-            ) from last
+            raise given_up from last
         except KafkaException as error:
             self._raise(kafka_error(error), doing)
+
+    def _given_up(self, doing: str) -> BrokerUnavailableError:
+        """Discards the client, and returns the error that says what it had no answer to."""
+        self._discard(None if self._committing else TransactionOutcome.ABORTED)
+        return BrokerUnavailableError(
+            f"{self} was {doing}.",
+            remedy="see that the broker at " + self._bootstrap_servers + " is up; the task starts again by itself",
+        )
 
     def _raise(self, error: KafkaError, doing: str) -> NoReturn:
         kind = kind_of(error)

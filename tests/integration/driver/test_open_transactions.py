@@ -61,6 +61,9 @@ def test_stream_threads_start_at_once_and_their_task_ends_it(bootstrap_servers: 
     with pytest.raises(OpenTransactionError):
         read_committed(admin, plan)
     assert read_committed(admin, plan, stable=False) == {(topic, 0): 4}
+    with TaskProducer(bootstrap_servers, transactional_id=plan.task_spec(0).transactional_id) as opened:
+        opened.init()
+        assert read_committed(admin, plan) == {(topic, 0): 4}
 
 
 def test_micro_batches_end_it_and_start_at_what_is_committed(

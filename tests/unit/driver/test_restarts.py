@@ -7,6 +7,7 @@ from millrace.errors import (
     BrokerUnavailableError,
     InvalidTimestampError,
     OffsetsMovedError,
+    OpenTransactionError,
     ProcessingError,
     RecordRefusedError,
     RecordTooLargeError,
@@ -81,6 +82,20 @@ def test_that_no_broker_answered_is_found_in_the_chain_of_causes() -> None:
     outer.__cause__ = BrokerUnavailableError("x")
     assert is_broker_away(outer)
     assert not is_broker_away(None)
+
+
+def test_what_was_only_handled_is_no_cause() -> None:
+    with pytest.raises(OpenTransactionError) as raised:
+        _fail_with_a_broker_away(OpenTransactionError("a transaction stays open"))
+    assert isinstance(raised.value.__context__, BrokerUnavailableError)
+    assert not is_broker_away(raised.value), "it has its attempts as any other"
+
+
+def _fail_with_a_broker_away(error: Exception) -> None:
+    try:
+        raise BrokerUnavailableError("x")
+    except BrokerUnavailableError:
+        raise error from None
 
 
 def test_a_circle_of_causes_ends() -> None:

@@ -15,10 +15,7 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from millrace.config import ProcessingEngine
-from millrace.errors import (
-    DriverFencedError,
-    OpenTransactionError,
-)
+from millrace.errors import DriverFencedError, OpenTransactionError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import end_offsets
 from millrace.spark.global_ends import GlobalEnds
@@ -159,7 +156,7 @@ class SparkQuery(SubTopologyQuery):
         try:
             return read_committed(self._admin, self._plan)
         except OpenTransactionError as error:
-            # A task could not end it while brokers were away, and opens it again only after this.
+            # A task could not end it while brokers were away, and is opened again only after this.
             self._log.warning("open transactions are ended", problem=error.message)
             self._hooks.fence(self._task_names())
             return read_committed(self._admin, self._plan)

@@ -1,4 +1,4 @@
-"""What needs a broker with unusual settings: offsets that expire after a minute, append time by default, passwords."""
+"""What needs a broker with unusual settings: offsets that expire soon, append time by default, passwords."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
     (secure_port,) = free_ports(1)
     started = EmbeddedBroker(tmp_path_factory.mktemp("broker"), properties=BROKER_PROPERTIES)
     started.properties |= {
-        "offsets.retention.minutes": "1",
+        # A slow machine may need the better part of a minute from a stop to the next commit.
+        "offsets.retention.minutes": "2",
         "offsets.retention.check.interval.ms": "2000",
         "log.message.timestamp.type": "LogAppendTime",
         "listeners": f"PLAINTEXT://{started.bootstrap_servers},SECURE://{HOST}:{secure_port},"
@@ -95,7 +96,7 @@ def test_wrong_credentials_are_named(broker: EmbeddedBroker, own_world: World) -
 
 
 def test_offsets_of_idle_partitions_outlive_their_retention(own_world: World, application: Application) -> None:
-    """Case S20. Another group's offset, committed at the same moment, is gone after a minute: the broker forgets."""
+    """Case S20. Another group's offset, committed at the same moment, is gone after two minutes."""
     events = own_world.name("events")
     client = AdminClient({"bootstrap.servers": own_world.bootstrap_servers})
     request = ConsumerGroupTopicPartitions(GROUP_OF_OTHERS, [TopicPartition(events, 1, 0)])
@@ -103,7 +104,7 @@ def test_offsets_of_idle_partitions_outlive_their_retention(own_world: World, ap
     before = application.committed()
     assert {(events, 0), (events, 1)} <= before.keys()
     wait_until(
-        lambda: not committed_offsets(own_world.admin, GROUP_OF_OTHERS), timeout_s=120, what="the other offset expired"
+        lambda: not committed_offsets(own_world.admin, GROUP_OF_OTHERS), timeout_s=180, what="the other offset expired"
     )
     # Ours were committed before the other's, so without a new commit they would be gone as well.
     assert application.committed() == before
